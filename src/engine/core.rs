@@ -137,6 +137,9 @@ pub(super) struct ArgumentsRequest {
 pub(super) const TOKEN_TEST: u64 = u64::MAX;
 /// Token of the puts that measure the wire, which belong to no task.
 pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
+/// Among so many messages that wait to be sent, the latest, the acknowledgement of earlier bytes is looked for. Chosen: what a rank queues
+/// between two looks at what came.
+const ACKNOWLEDGEMENTS_UNSENT: usize = 16;
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -368,11 +371,21 @@ impl Core {
         self.outbox.push_back(Queued { to, slot, message });
     }
 
-    /// Acknowledges bytes of `to` in the operation in `slot`. (Out of line: few arrivals fill a portion.)
+    /// Acknowledges bytes of `to` in the operation in `slot`: by the message that is to leave anyway, or by one more. (Out of line: few
+    /// arrivals fill a portion.)
     #[inline(never)]
     pub(super) fn acknowledge(&mut self, slot: u8, to: u32, bytes: u64) {
         let Some(call) = self.task_ref(slot).map(|task| task.meta.call) else { return };
-        self.queue_for(slot, to, Message::Ack { call, bytes });
+        let unsent = self.outbox.iter_mut().rev().take(ACKNOWLEDGEMENTS_UNSENT).find_map(|queued| {
+            match &mut queued.message {
+                Message::Ack { call: of, bytes } if (queued.to, *of) == (to, call) => Some(bytes),
+                _ => None,
+            }
+        });
+        match unsent {
+            Some(before) => *before = before.saturating_add(bytes),
+            None => self.queue_for(slot, to, Message::Ack { call, bytes }),
+        }
     }
 
     /// A message that the operation in `slot` waited for has left, or nothing can take it any more.

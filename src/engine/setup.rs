@@ -113,8 +113,10 @@ impl Setup {
         if folds { (whole / 4).max(whole.min(FOLD_WINDOW_MIN_BYTES)) } else { whole }
     }
 
-    /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good.
-    pub(super) fn acknowledge_at(&self, folds: bool) -> u64 {
-        (self.window(folds).min(self.flow.acknowledged) / (2 * self.q())).max(1)
+    /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good. Half the window can be such
+    /// rests, of all the peers that a rank puts to: q, or as many as the plan says.
+    pub(super) fn acknowledge_at(&self, folds: bool, fan_out: Option<u32>) -> u64 {
+        let peers = fan_out.map_or(self.q(), |peers| u64::from(peers).clamp(1, self.q()));
+        (self.window(folds).min(self.flow.acknowledged) / (2 * peers)).max(1)
     }
 }

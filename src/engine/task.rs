@@ -245,7 +245,8 @@ impl Task {
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, setup: &Setup) {
         self.clear(meta, binding);
         let (flow, folds) = (&setup.flow, self.reducer.is_some());
-        (self.window, self.portion) = (setup.window(folds), setup.acknowledge_at(folds));
+        (self.window, self.portion) =
+            (setup.window(folds), setup.acknowledge_at(folds, self.program.fan_out));
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
         self.pace.reset(flow, folds, self.volume / self.puts.max(1));

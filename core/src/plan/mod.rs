@@ -308,6 +308,10 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn outline(&self) -> Option<Box<dyn Plan>> {
         None
     }
+    /// To how many ranks each one puts at most, where that is few whatever p is; `None`: to ⌈log2 p⌉ or more.
+    fn fan_out(&self) -> Option<u32> {
+        None
+    }
     /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for the first of many ranks.
     fn expects(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         Box::new(self.steps(rank).filter(|s| s.kind == Kind::Expect))

@@ -61,6 +61,7 @@ pub(crate) struct Mesh {
 
 impl Pattern for Mesh {
     const NAME: &'static str = "mesh";
+    const FAN_OUT: Option<u32> = Some(2);
 
     fn new(size: u32) -> Result<Self> {
         let (a, b) = sides(size)?;

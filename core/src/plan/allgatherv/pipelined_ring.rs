@@ -273,6 +273,10 @@ impl Plan for Allgatherv {
         self.data.size()
     }
 
+    fn fan_out(&self) -> Option<u32> {
+        Some(1)
+    }
+
     fn rounds(&self) -> u32 {
         self.rounds
     }

@@ -42,6 +42,7 @@ pub(crate) struct Ring {
 
 impl Pattern for Ring {
     const NAME: &'static str = "ring";
+    const FAN_OUT: Option<u32> = Some(1);
 
     fn new(size: u32) -> Result<Self> {
         Ok(Self { size })

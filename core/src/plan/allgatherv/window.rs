@@ -25,6 +25,8 @@ pub(in crate::plan) fn irregular<P: Pattern + 'static>(a: &Arguments, _: &LogGp)
 pub(crate) trait Pattern: Send + Sync + std::fmt::Debug + Sized {
     /// The registry's name.
     const NAME: &'static str;
+    /// To how many ranks each one puts, as [`Plan::fan_out`] says it.
+    const FAN_OUT: Option<u32> = None;
     /// The pattern among `size` ranks.
     ///
     /// # Errors
@@ -94,6 +96,10 @@ impl<P: Pattern> Plan for Windows<P> {
 
     fn size(&self) -> u32 {
         self.data.size()
+    }
+
+    fn fan_out(&self) -> Option<u32> {
+        P::FAN_OUT
     }
 
     fn rounds(&self) -> u32 {

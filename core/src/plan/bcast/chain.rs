@@ -71,6 +71,10 @@ impl Plan for Bcast {
         self.size
     }
 
+    fn fan_out(&self) -> Option<u32> {
+        Some(1)
+    }
+
     fn rounds(&self) -> u32 {
         if self.size == 1 { 0 } else { self.split.blocks() + self.size - 2 }
     }

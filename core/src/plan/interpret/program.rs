@@ -17,6 +17,12 @@ pub fn check(plan: &dyn Plan, programs: &[Program], goal: &Goal, seed: u64) -> R
     }
     let writes = writes(plan, programs, goal)?;
     for (rank, program) in (0..).zip(programs) {
+        let to = program.peers.iter().filter(|peer| peer.we_put).count();
+        if let Some(most) = program.fan_out.filter(|most| to > *most as usize) {
+            return violated(format!(
+                "rank {rank} puts to {to} ranks, and the plan says that each puts to {most} at most"
+            ));
+        }
         let mut waited = vec![NO_COUNTER; program.counters()];
         let waits = waits_by_op(program)?;
         let mut local: HashMap<u32, Vec<usize>> = HashMap::new();

@@ -114,6 +114,8 @@ pub struct Program {
     pub work: u64,
     /// Landing memory, likewise.
     pub land: u64,
+    /// To how many ranks each rank of the plan puts at most, as [`Plan::fan_out`](crate::plan::Plan::fan_out) says it.
+    pub fan_out: Option<u32>,
 }
 
 impl Program {

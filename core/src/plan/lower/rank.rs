@@ -574,6 +574,7 @@ impl<'a> Lowering<'a> {
             waiters: waiters.into_iter().map(|(_, count, op)| (count, op)).collect(),
             work: self.work,
             land: self.land,
+            fan_out: self.plan.fan_out(),
         })
     }
 }
