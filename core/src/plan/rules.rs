@@ -222,9 +222,10 @@ pub(crate) fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
 /// emulated network of 100 Mbit/s, 100 KB and 1 MB: 1.1 to 1.5; the simulator, `core/tests/pure/selection.rs`: 1.05 to 1.47.)
 pub(super) const IN_TURNS: f64 = 1.25;
 
-/// How much longer puts of all ranks to one take than their bytes, where links carry those that come at the same time in turns
+/// How much longer puts of several ranks to one take than their bytes, where links carry those that come at the same time in turns
 /// ([`Machine::turn_bytes`](crate::machine::Machine::turn_bytes)). (A reduce-scatter of 1 MB by 16 ranks on an emulated network of
-/// 100 Mbit/s, `ci/race choice --figure others-natural-16`: 80.7 ms so, 75.3 round a ring; at 1 ms of latency 87.8, and 80.5 and 15 latencies.)
+/// 100 Mbit/s, `ci/race choice --figure others-natural-16`: 80.7 ms so, 75.3 round a ring; at 1 ms of latency 87.8, and 80.5 and 15 latencies.
+/// Allgathers of 1 MB by 16 ranks there: 76.6 to 84 ms by way of several peers, 74.9 round a ring; of `irr3` by 36 ranks 173 and 162.)
 pub(super) const AT_ONCE: f64 = 1.07;
 
 /// βm and o in nanoseconds, o at least 1.

@@ -52,8 +52,8 @@ fn prices_are_near_the_simulator(judged: &[Judged]) {
     let at = |share: usize| ratios[(ratios.len() - 1) * share / 100];
     let [low, median, high] = [5, 50, 95].map(at);
     println!("price/simulated {low:.2} (5 %), {median:.2}, {high:.2} (95 %) of {} prices", ratios.len());
-    // Circulant reductions of equal pieces are priced a quarter over the simulator: they were measured so.
-    assert!(low > 0.8 && high < 1.3 && (median - 1.0).abs() < 0.03);
+    // Circulant reductions of equal pieces are priced a quarter over the simulator, allgathers by way of several peers 7 %: they were measured so.
+    assert!(low > 0.8 && high < 1.35 && (median - 1.0).abs() < 0.03);
 }
 
 #[test]
@@ -323,6 +323,9 @@ fn a_way_that_spares_links_between_groups_is_tried() {
         assert!(spares(Operation::Allreduce, &of(nodes, 16 << 20)), "{nodes}");
         assert!(!spares(Operation::Allgather, &of(nodes, 8)), "{nodes}: a ring takes too many rounds");
     }
-    let known = Arguments { groups: (0..16).map(|rank| rank / 8).collect(), ..of(16, 1 << 20) };
+    // A size at which the cheapest ways are others.
+    let unknown = of(16, 128 << 10);
+    assert!(spares(Operation::Allgather, &unknown));
+    let known = Arguments { groups: (0..16).map(|rank| rank / 8).collect(), ..unknown };
     assert!(!spares(Operation::Allgather, &known), "known groups have prices");
 }

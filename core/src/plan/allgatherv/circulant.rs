@@ -126,7 +126,7 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let puts = rule.puts(n, path.model()).unwrap_or(f64::from(n) * f64::from(a.size));
     let parts = rule.way_and_work(n, puts);
     let walk = |path: &mut Path<'_>, part: f64, [hops, puts, bytes]: [f64; 3]| {
-        path.piped(&skips(a.size), part * hops, part * puts, part * bytes);
+        path.piped(&skips(a.size), part * hops, part * puts, part * bytes * path.at_once());
     };
     path.longer(
         |path| {

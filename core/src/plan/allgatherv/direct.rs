@@ -34,7 +34,13 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 /// One hop; every rank gets all but its own, and the rank that has most puts it to all.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
     let others = a.others();
-    path.all_to_all(others.min(1.0), others, others * float(a.largest()), float(a.of_others()));
+    let times = path.at_once();
+    path.all_to_all(
+        others.min(1.0),
+        others,
+        times * others * float(a.largest()),
+        times * float(a.of_others()),
+    );
 }
 
 /// Each to all others.

@@ -47,7 +47,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
                 path.over(&[columns], 0.0, runs - 1.0, (runs - 1.0) * run);
             }
         },
-        |path| path.over(&[1, columns], 1.0, across + down * runs, volume),
+        |path| path.over(&[1, columns], 1.0, across + down * runs, volume * path.at_once()),
     );
     path.relayed(across + down);
 }
