@@ -15,7 +15,7 @@ pub(in crate::plan) const LINE: Algorithm =
     line(Operation::Alltoall, "direct", ["any p", "p-1", "(p-1)s", "one put per block"], by_p, |a, _| {
         Ok(Box::new(alltoall(a.size, a.bytes)?))
     })
-    .costs(cost)
+    .costs(|a, path| cost(a, path.at_once(), path))
     .meets_all();
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
@@ -32,9 +32,9 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 .costs(irregular_cost)
 .meets_all();
 
-/// One put per block.
-pub(super) fn cost(a: &Arguments, path: &mut Path<'_>) {
-    path.with_all(a.others().min(1.0), a.others(), a.others() * float(a.bytes));
+/// One put per block, which take links `times` times as long as their bytes.
+pub(super) fn cost(a: &Arguments, times: f64, path: &mut Path<'_>) {
+    path.with_all(a.others().min(1.0), a.others(), times * a.others() * float(a.bytes));
 }
 
 /// Its bytes are not known alike on all ranks.

@@ -92,7 +92,7 @@ fn fold(a: &Arguments, others: f64, largest: u64, path: &mut Path<'_>) -> (f64, 
 
 fn allreduce_cost(a: &Arguments, path: &mut Path<'_>) {
     let (puts, bytes) = fold(a, a.others(), largest(a), path);
-    path.with_all(a.others().min(1.0), puts, bytes);
+    path.with_all(a.others().min(1.0), puts, bytes * path.at_once());
 }
 
 /// The root gets from one after the other.
