@@ -17,15 +17,18 @@ use super::cores::{Cores, Mark};
 use super::pauses::Pauses;
 use crate::memory::words::{Area, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// The longest post, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
+/// The longest post that a slot holds, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
 /// (docs/design.md, "Short calls on one node"); small under loom and Miri, which walk each byte.
 pub(crate) const MAX_POST_BYTES: usize = match () {
     _ if cfg!(loom) => 16,
     _ if cfg!(miri) => 512,
     _ => 16 << 10,
 };
+/// The longest post that wide memory holds, in bytes (64 KiB), where ranks share cores. Chosen: as much as a call copies through a slot sooner there
+/// (docs/design.md, the same place).
+pub(crate) const MAX_WIDE_POST_BYTES: usize = 4 * MAX_POST_BYTES;
 /// The longest part of a result that is [shared](CallSlots::share): half of the longest, as there are at least two members,
 /// and what rounding up to whole elements adds.
 const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
@@ -57,11 +60,13 @@ const BYTES: usize = 32;
 const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
 /// Bytes of a slot: an odd number of cache lines, so that slots do not fall on the same sets of a cache.
 const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
-/// The longest post, in bytes, that lies in its slot where there is wide memory. Chosen: calls of 1000 and 3000 bytes took up to a third longer
+/// The longest post, in bytes, that lies in its slot where there is wide memory and each rank has a core of its own. Chosen: calls of 1000 and 3000 bytes took up to a third longer
 /// with theirs there, calls of 8000 a fifth to a half less.
 const MAX_NARROW_BYTES: usize = if cfg!(miri) { 64 } else { 4 << 10 };
-/// Bytes of wide memory: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
-pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 16 * MAX_POST_BYTES } else { 2 << 20 };
+/// Bytes of wide memory where each rank has a core of its own: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
+pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 32 * MAX_POST_BYTES } else { 2 << 20 };
+/// Bytes of it that are used where ranks share cores, and have memory from the start: as many as posts take that may still be read.
+pub(super) const SHORT_WIDE_BYTES: usize = WIDE_BYTES / 2;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
 /// Bytes of an area: whole pages.
@@ -72,8 +77,9 @@ const fn area_bytes(slots: usize) -> usize {
 
 // What a member may still read is not overwritten: it is of one of `SLOTS` calls in a row, in which threads may post in any order, so that at most
 // `2 * SLOTS - 2` posts came behind it; and what is left free at the end is shorter than one.
-const _: () =
-    assert!(cfg!(loom) || WIDE_BYTES >= 2 * SLOTS * MAX_POST_BYTES.next_multiple_of(WIDE_ALIGN_BYTES));
+const _: () = assert!(
+    cfg!(loom) || SHORT_WIDE_BYTES >= 2 * SLOTS * MAX_WIDE_POST_BYTES.next_multiple_of(WIDE_ALIGN_BYTES)
+);
 const _: () = assert!(
     cfg!(loom) || (SLOT_BYTES / 64) % 2 == 1 && SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
 );
@@ -109,6 +115,10 @@ pub(super) struct MemberArea {
     memory: Area,
     /// Wide memory beside it, where there is some.
     wide: Option<Area>,
+    /// Bytes of it that are used.
+    wide_bytes: usize,
+    /// The pages of wide memory were made present.
+    present: AtomicBool,
     /// The number that the area holds while the member uses it for these slots.
     generation: u64,
 }
@@ -122,6 +132,8 @@ pub(crate) struct CallSlots {
     posted: [u64; SLOTS],
     /// All members have passed the calls below this.
     passed: u64,
+    /// All members have wide memory.
+    wide: bool,
     /// Where the next post begins in our wide memory.
     next_wide: usize,
     index: usize,
@@ -140,18 +152,26 @@ impl std::fmt::Debug for CallSlots {
 }
 
 impl MemberArea {
-    pub(super) fn new(memory: Area, wide: Option<Area>, generation: u64) -> Self {
-        Self { memory, wide, generation }
+    /// Of `wide` memory `wide_bytes` bytes are used.
+    pub(super) fn new(memory: Area, wide: Option<Area>, wide_bytes: usize, generation: u64) -> Self {
+        Self { memory, wide, wide_bytes, present: AtomicBool::new(false), generation }
     }
 
-    /// Makes its pages present: the first calls of 16 KB took five times as long without.
+    /// Makes the pages of its slots present: the first calls of 16 KB took five times as long without.
     pub(super) fn populate(&self) {
         self.memory.populate(0, AREA_BYTES);
-        self.wide.iter().for_each(|wide| wide.populate(0, WIDE_BYTES));
     }
 
-    pub(super) fn is_wide(&self) -> bool {
-        self.wide.is_some()
+    /// Its wide memory, whose pages are made present when it is first used: 8 ranks on 2 cores start in 42 ms so, and in 62 with all pages from the
+    /// start.
+    #[inline]
+    fn wide(&self) -> Option<&Area> {
+        let wide = self.wide.as_ref()?;
+        if !self.present.load(Ordering::Relaxed) {
+            wide.populate(0, self.wide_bytes);
+            self.present.store(true, Ordering::Relaxed);
+        }
+        Some(wide)
     }
 
     /// Clears it for new slots. Other ranks see this when they have its ticket.
@@ -202,13 +222,18 @@ impl CallSlots {
         free: Arc<AtomicU32>,
         pauses: Pauses,
     ) -> Self {
-        let cores = Cores::default();
-        Self { areas, mine, posted: [0; SLOTS], passed: 0, next_wide: 0, index, free, pauses, cores }
+        let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
+        Self { areas, mine, posted: [0; SLOTS], passed: 0, wide, next_wide: 0, index, free, pauses, cores }
     }
 
     /// The number of members.
     pub(crate) fn size(&self) -> usize {
         self.areas.len()
+    }
+
+    /// The longest post, in bytes, of a call that only moves bytes; of one that combines them it is [`MAX_POST_BYTES`]. All members find the same.
+    pub(crate) fn longest(&self) -> usize {
+        if self.wide && self.pauses.crowded { MAX_WIDE_POST_BYTES } else { MAX_POST_BYTES }
     }
 
     /// Whether our slot for call `sequence` can be written; else a member that may still read it.
@@ -233,7 +258,7 @@ impl CallSlots {
     /// members look at it, so that the slot is not written again before they have passed the call.
     ///
     /// # Panics
-    /// When there are more than [`MAX_POST_BYTES`] bytes.
+    /// When there are more bytes than fit ([`CallSlots::longest`]).
     #[inline]
     pub(crate) fn post<'p>(
         &mut self,
@@ -244,17 +269,20 @@ impl CallSlots {
     ) {
         let area = &self.areas[self.mine];
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
-        assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
-        let (memory, first, wide) = match &area.wide {
-            Some(wide) if len > MAX_NARROW_BYTES => {
-                let at = if self.next_wide + len <= WIDE_BYTES { self.next_wide } else { 0 };
+        let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
+        let most = if area.wide.is_some() { MAX_WIDE_POST_BYTES } else { MAX_POST_BYTES };
+        assert!(len <= most, "a post of {len} bytes");
+        let wide = if len > narrow { area.wide() } else { None };
+        let (memory, first, wide) = match wide {
+            Some(wide) => {
+                let at = if self.next_wide + len <= area.wide_bytes { self.next_wide } else { 0 };
                 self.next_wide = (at + len).next_multiple_of(WIDE_ALIGN_BYTES);
                 let word = (at as u64).to_le_bytes();
                 // SAFETY: the slot has room for 8 bytes; no member reads them (below).
                 unsafe { area.memory.write(slot(sequence) + BYTES, word.as_ptr(), word.len()) };
                 (wide, at, IS_WIDE)
             }
-            _ => (&area.memory, slot(sequence) + BYTES, 0),
+            None => (&area.memory, slot(sequence) + BYTES, 0),
         };
         let mut at = first;
         for piece in pieces {
@@ -320,17 +348,14 @@ impl CallSlots {
     /// Copies what `member` has posted in call `sequence`, as a look showed, from byte `at` on to `out`.
     ///
     /// # Panics
-    /// When this ends behind [`MAX_POST_BYTES`] bytes.
+    /// When this ends behind [`MAX_WIDE_POST_BYTES`] bytes.
     pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
-        assert!(
-            at <= MAX_POST_BYTES && out.len() <= MAX_POST_BYTES - at,
-            "{} bytes of a post from {at} on",
-            out.len()
-        );
-        let area = &self.areas[member];
+        let ends = |most: usize| at <= most && out.len() <= most - at;
+        assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
+        let (area, fits) = (&self.areas[member], ends(MAX_POST_BYTES));
         let (mut memory, mut first) = (&area.memory, slot(sequence) + BYTES);
-        if let Some(wide) = &area.wide
-            && area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0
+        if area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0
+            && let Some(wide) = area.wide()
         {
             let mut word = [0; 8];
             // SAFETY: inside the slot, and `word` is ours.
@@ -338,8 +363,11 @@ impl CallSlots {
             // Any number may stand there.
             let place = usize::try_from(u64::from_le_bytes(word)).unwrap_or(0);
             (memory, first) = (wide, place.min(WIDE_BYTES - at - out.len()));
+        } else if !fits {
+            // A longer post than a slot has room for is none that the member can have made.
+            return;
         }
-        // SAFETY: the slot has MAX_POST_BYTES, wide memory ends behind what is read (above), and `out` is ours. The member does not write
+        // SAFETY: the slot has MAX_POST_BYTES, which what is read of it fits, wide memory ends behind what is read (above), and `out` is ours. The member does not write
         // these bytes until we have passed this call; should it, we read other ones.
         unsafe { memory.read(first + at, out.as_mut_ptr(), out.len()) };
     }
@@ -487,11 +515,19 @@ mod tests {
         let mut pools = two();
         // The first area has wide memory, and others have none.
         let mut both = [open(&mut pools), open(&mut pools)];
-        assert_eq!([0, 1].map(|i| both[i][1].areas[1].is_wide()), [true, false]);
+        let longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
+            both.each_mut().map(|[_, writer]| {
+                writer.pauses.crowded = crowded;
+                writer.longest()
+            })
+        };
+        assert_eq!(longest(false, &mut both), [MAX_POST_BYTES; 2]);
+        assert_eq!(longest(true, &mut both), [MAX_WIDE_POST_BYTES, MAX_POST_BYTES]);
         for [reader, writer] in &mut both {
+            let most = writer.longest();
             let len = |sequence: u64| {
                 let mixed = (sequence + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
-                usize::try_from(mixed).unwrap() % (MAX_POST_BYTES + 1)
+                usize::try_from(mixed).unwrap() % (most + 1)
             };
             let bytes = |sequence: u64| -> Vec<u8> {
                 (0..len(sequence) as u64).map(|i| (i * 7 + sequence).to_le_bytes()[0]).collect()
@@ -517,6 +553,13 @@ mod tests {
         // SAFETY: inside the slot, which no thread reads meanwhile.
         unsafe { area.write(slot(2000) + BYTES, [0xFF; 8].as_ptr(), 8) };
         reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
+        reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5]);
+        // Of one in a slot nothing is read behind its end.
+        assert_eq!(writer.room(2001), Ok(()));
+        writer.post(2001, POST, once(&[1]), true);
+        let mut out = vec![7; MAX_WIDE_POST_BYTES];
+        reader.read(0, 2001, 0, &mut out);
+        assert!(out.iter().all(|byte| *byte == 7));
     }
 
     #[test]

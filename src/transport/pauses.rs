@@ -37,6 +37,8 @@ pub(super) struct Pauses {
     pub(super) spins: bool,
     /// There is not.
     naps: bool,
+    /// There is not, whatever a setting asks for.
+    pub(super) crowded: bool,
     /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
     pub(super) idle_spins: u32,
     /// For how long a rank pauses before it yields once more: for as long as its last yield took, where that was a slice of another program.
@@ -54,6 +56,7 @@ impl Pauses {
             free: false,
             spins,
             naps,
+            crowded: false,
             idle_spins: IDLE_SPINS,
             patience: Duration::ZERO,
             until: None,
@@ -71,6 +74,7 @@ impl Pauses {
 
     /// The `ranks` of the node may use so many `cores` together: what a setting asks for stays.
     pub(super) fn settle(&mut self, ranks: usize, cores: usize) {
+        self.crowded = ranks > cores;
         if self.free {
             (self.spins, self.naps) = (ranks <= cores, ranks > cores);
         }

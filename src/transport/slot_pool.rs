@@ -1,7 +1,7 @@
 //! The areas of a rank's shared memory from which [call slots](super::call_slots) are made, and the tickets by which the members
 //! of a new communicator tell each other which of their areas to use.
 
-use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, WIDE_BYTES};
+use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, SHORT_WIDE_BYTES, WIDE_BYTES};
 use super::node_memory::unmappable;
 use super::pauses::Pauses;
 use crate::error::Result;
@@ -17,13 +17,20 @@ use std::sync::atomic::AtomicU32;
 pub(super) const MAX_CALL_SLOTS: usize = 32;
 /// Bytes of all areas of a rank, without wide memory.
 const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
-/// The first area of a rank, which is that of the world, has wide memory where a node has no more ranks than this, each with a core of
-/// its own. Chosen: 16 MiB of a node in all.
+/// The first area of a rank, which is that of the world, has wide memory where a node has no more ranks than this. Chosen: 16 MiB of a node in
+/// all.
 const MAX_WIDE_RANKS: usize = 8;
 
 /// Bytes of all areas of one of so many ranks of a node.
 pub(super) fn areas_bytes(ranks: usize) -> usize {
     AREAS_BYTES + if ranks <= MAX_WIDE_RANKS { WIDE_BYTES } else { 0 }
+}
+
+/// The offsets and lengths, in bytes, of what has memory from the start where a node has few ranks: the first area, and of its wide memory what is
+/// always used.
+pub(super) fn first_areas(ranks: usize) -> impl Iterator<Item = (usize, usize)> {
+    let wide = (ranks <= MAX_WIDE_RANKS).then_some((AREAS_BYTES, SHORT_WIDE_BYTES));
+    std::iter::once((0, AREA_BYTES)).chain(wide)
 }
 
 /// A rank's [areas](areas_bytes).
@@ -47,8 +54,8 @@ pub struct SlotPool {
     free: Arc<AtomicU32>,
     /// Our areas that have memory, as bits: each gets it when it is first used.
     present: u32,
-    /// There is memory for wide posts of ours.
-    wide: bool,
+    /// Bytes of wide memory that are used.
+    wide_bytes: usize,
     /// By area: the ticket for which no slots were opened yet, or 0.
     given: [u64; MAX_CALL_SLOTS],
     generation: u64,
@@ -71,7 +78,7 @@ impl SlotPool {
             file,
             free,
             present: 0,
-            wide: false,
+            wide_bytes: SHORT_WIDE_BYTES,
             given: [0; MAX_CALL_SLOTS],
             generation: 0,
             pauses,
@@ -138,7 +145,7 @@ impl SlotPool {
         Some(ticket)
     }
 
-    /// Gets the memory of an area of ours, and wide memory for the first if it is to have some.
+    /// Gets the memory of an area of ours, and more wide memory for the first where each rank has a core of its own.
     fn allocate(&mut self, index: usize) -> Option<()> {
         let Areas::Mapped(_, first) = *self.locals[self.mine].1.as_ref()? else { return None };
         if let Err(e) = memfd::allocate(&self.file, first + index * AREA_BYTES, AREA_BYTES) {
@@ -147,8 +154,11 @@ impl SlotPool {
         }
         self.present |= 1 << index;
         if index == 0 && self.locals.len() <= MAX_WIDE_RANKS && self.pauses.spins {
-            let allocated = memfd::allocate(&self.file, first + AREAS_BYTES, WIDE_BYTES);
-            self.wide = allocated.map_err(|e| tracing::debug!("no wide memory for slots: {e}")).is_ok();
+            let at = first + AREAS_BYTES + SHORT_WIDE_BYTES;
+            match memfd::allocate(&self.file, at, WIDE_BYTES - SHORT_WIDE_BYTES) {
+                Ok(()) => self.wide_bytes = WIDE_BYTES,
+                Err(e) => tracing::debug!("no more wide memory for slots: {e}"),
+            }
         }
         Some(())
     }
@@ -178,8 +188,6 @@ impl SlotPool {
         };
         let areas: Vec<MemberArea> = members.iter().map(area).collect::<Option<_>>()?;
         self.given[index] = 0;
-        // Theirs as well: else each page is a fault when it is first read.
-        areas.iter().filter(|area| self.wide && area.is_wide()).for_each(MemberArea::populate);
         let free = Arc::clone(&self.free);
         Some(CallSlots::new(areas, mine, index, free, self.pauses))
     }
@@ -187,10 +195,9 @@ impl SlotPool {
     fn area(&self, local: usize, index: usize, generation: u64) -> Option<MemberArea> {
         let Areas::Mapped(map, first) = self.locals.get(local)?.1.as_ref()? else { return None };
         let memory = Area::new(map, first + index * AREA_BYTES, AREA_BYTES)?;
-        // Of another rank each post says whether it is used; it has memory then.
-        let has_wide = index == 0 && self.locals.len() <= MAX_WIDE_RANKS && (local != self.mine || self.wide);
+        let has_wide = index == 0 && self.locals.len() <= MAX_WIDE_RANKS;
         let wide = has_wide.then(|| Area::new(map, first + AREAS_BYTES, WIDE_BYTES)).flatten();
-        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, wide, generation))
+        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, wide, self.wide_bytes, generation))
     }
 }
 

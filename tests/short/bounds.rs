@@ -5,8 +5,10 @@ use crate::{all, print_if_failing, run, seed};
 use circulant::{Communicator, InPlace, Options, Result, ops};
 use circulant_tests::collective::cover::Random;
 
-/// Elements of 8 bytes that the longest post has.
+/// Elements of 8 bytes that the longest post has, of a call that combines them or where ranks have a core each.
 const LONGEST: usize = 2048;
+/// The same of other calls.
+const WIDEST: usize = 4 * LONGEST;
 
 /// All roots, both kinds of buffers, the lengths around the bounds of each operation; with a call by plan and one on another
 /// communicator in between.
@@ -17,7 +19,8 @@ fn every_operation_at_every_root_about_the_bounds() {
         all(p, |_, comm| {
             let (other, mut random, mut call) = (comm.dup()?, Random(seed), 0);
             let mut lengths = vec![0, 1, p, 8, 100];
-            lengths.extend([LONGEST / p, LONGEST].iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
+            let bounds = [LONGEST / p, LONGEST, WIDEST / p, WIDEST];
+            lengths.extend(bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
             for (name, operation) in calls::ALL {
                 for len in &lengths {
                     for root in 0..p {

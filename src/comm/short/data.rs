@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::memory::copy_slice;
 use crate::ops::Element;
 use crate::plan::registry::Operation;
-use crate::transport::call_slots::MAX_POST_BYTES;
+use crate::transport::call_slots::MAX_WIDE_POST_BYTES;
 
 /// Of an operation on elements: no root, nothing that ranks agree on.
 fn shape(operation: Operation, element: Element, longest: usize) -> Shape<'static> {
@@ -330,7 +330,7 @@ impl Communicator {
 /// checks them.
 fn longest(unit: usize, counts: &[usize]) -> Option<usize> {
     let longest = *counts.iter().max()?;
-    (longest <= MAX_POST_BYTES && unit <= MAX_POST_BYTES).then(|| longest * unit)
+    (longest <= MAX_WIDE_POST_BYTES && unit <= MAX_WIDE_POST_BYTES).then(|| longest * unit)
 }
 
 /// Copies what this rank contributes to its own result, unless it stands there.

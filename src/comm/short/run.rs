@@ -10,7 +10,7 @@ use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting}
 use crate::error::{Error, Result};
 use crate::hash::Fnv;
 use crate::ops::{Element, Reducer};
-use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post};
+use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Post};
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.
@@ -82,7 +82,7 @@ impl Communicator {
     ) -> Option<Result<R>> {
         self.has_short_calls()?;
         let slots = self.context.short_calls().map(|handle| handle.index);
-        if slots.is_some() && shape.longest > MAX_POST_BYTES
+        if slots.is_some() && shape.longest > MAX_WIDE_POST_BYTES
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
             || self.options.blocks.is_some()
         {
@@ -94,7 +94,7 @@ impl Communicator {
         };
         let operation = shape.call.operation();
         let takes = match slots {
-            Some(index) => held.short_calls.get(index)?.takes(operation),
+            Some(index) => held.short_calls.get(index)?.takes(operation, shape.longest, shape.by.is_some()),
             None => held.blocks.is_none() && !held.selection.names(operation),
         };
         if held.check || !takes {

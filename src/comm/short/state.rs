@@ -133,9 +133,10 @@ impl ShortCalls {
 }
 
 impl ShortState {
-    /// Whether calls of this operation may take this way.
-    pub(super) fn takes(&self, operation: Operation) -> bool {
-        self.operations >> operation.code() & 1 != 0
+    /// Whether calls of this operation may take this way, with posts of `longest` bytes.
+    pub(super) fn takes(&self, operation: Operation, longest: usize, folds: bool) -> bool {
+        let most = if folds { MAX_POST_BYTES } else { self.slots.longest() };
+        self.operations >> operation.code() & 1 != 0 && longest <= most
     }
 
     /// As [`Calls::enter`].

@@ -4,8 +4,7 @@
 use super::ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Mapping, memfd, words};
-use crate::transport::call_slots::AREA_BYTES;
-use crate::transport::slot_pool::{Areas, areas_bytes};
+use crate::transport::slot_pool::{Areas, areas_bytes, first_areas};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -116,8 +115,8 @@ fn length(ranks: usize) -> usize {
 }
 
 impl Segment {
-    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header has its memory, and so has the first
-    /// area where the world may have slots; rings and other areas get theirs when they are first used.
+    /// New memory with rings for `ranks`, which says `nonce`, and the file that peers open. The header has its memory, and so have the first
+    /// areas where the world may have slots; rings and other areas get theirs when they are first used.
     pub(super) fn create(ranks: usize, nonce: u64) -> Result<(Self, Arc<File>)> {
         let refused = |e: std::io::Error| {
             Error::new(ErrorKind::System, format!("no shared memory of {} bytes: {e}", length(ranks)))
@@ -127,7 +126,9 @@ impl Segment {
         let file = memfd::create("rings", nonce, length(ranks)).map_err(refused)?;
         memfd::allocate(&file, 0, RINGS).map_err(refused)?;
         if !is_paged(ranks) {
-            memfd::allocate(&file, areas(ranks), AREA_BYTES).map_err(refused)?;
+            for (at, len) in first_areas(ranks) {
+                memfd::allocate(&file, areas(ranks) + at, len).map_err(refused)?;
+            }
         }
         let map = Arc::new(Mapping::new(file.as_fd(), length(ranks), true).map_err(refused)?);
         // Of a ring that has no memory yet a page would be memory for a rank that may never write.

@@ -2,7 +2,7 @@
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::call_slots::{Look, MAX_POST_BYTES, Post, SLOTS};
+use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Post, SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
@@ -55,8 +55,8 @@ fn call_slots_between_threads() {
                     while slots.room(call).is_err() {
                         thread::yield_now();
                     }
-                    let len =
-                        usize::try_from(call * 7).unwrap() % if cfg!(miri) { 64 } else { MAX_POST_BYTES };
+                    let len = usize::try_from(call * 7).unwrap()
+                        % if cfg!(miri) { 64 } else { MAX_WIDE_POST_BYTES };
                     let post = Post { code: 1, hash: call, past: 0 };
                     let bytes = vec![value(me, call); len];
                     slots.post(call, post, std::iter::once(&bytes[..]), true);
