@@ -137,9 +137,9 @@ pub(super) struct ArgumentsRequest {
 pub(super) const TOKEN_TEST: u64 = u64::MAX;
 /// Token of the puts that measure the wire, which belong to no task.
 pub(super) const TOKEN_RAW: u64 = u64::MAX - 1;
-/// Among so many messages that wait to be sent, the latest, the acknowledgement of earlier bytes is looked for. Chosen: what a rank queues
-/// between two looks at what came.
-const ACKNOWLEDGEMENTS_UNSENT: usize = 16;
+/// How many of the latest queued messages are searched for an acknowledgement to the same rank of the same call, to which bytes are added.
+/// Chosen: about as many messages as a rank queues in one turn of progress.
+const ACK_SEARCH_MESSAGES: usize = 16;
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -371,12 +371,12 @@ impl Core {
         self.outbox.push_back(Queued { to, slot, message });
     }
 
-    /// Acknowledges bytes of `to` in the operation in `slot`: by the message that is to leave anyway, or by one more. (Out of line: few
-    /// arrivals fill a portion.)
+    /// Acknowledges bytes of `to` in the operation in `slot`: in an acknowledgement that is queued and not sent yet, or else in a new one. (Out of
+    /// line: few arrivals fill a portion.)
     #[inline(never)]
     pub(super) fn acknowledge(&mut self, slot: u8, to: u32, bytes: u64) {
         let Some(call) = self.task_ref(slot).map(|task| task.meta.call) else { return };
-        let unsent = self.outbox.iter_mut().rev().take(ACKNOWLEDGEMENTS_UNSENT).find_map(|queued| {
+        let unsent = self.outbox.iter_mut().rev().take(ACK_SEARCH_MESSAGES).find_map(|queued| {
             match &mut queued.message {
                 Message::Ack { call: of, bytes } if (queued.to, *of) == (to, call) => Some(bytes),
                 _ => None,

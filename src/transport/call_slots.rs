@@ -65,8 +65,8 @@ const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 const MAX_NARROW_BYTES: usize = if cfg!(miri) { 64 } else { 4 << 10 };
 /// Bytes of wide memory where each rank has a core of its own: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
 pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 32 * MAX_POST_BYTES } else { 2 << 20 };
-/// Bytes of it that are used where ranks share cores, and have memory from the start: as many as posts take that may still be read.
-pub(super) const SHORT_WIDE_BYTES: usize = WIDE_BYTES / 2;
+/// Bytes of it that have memory from the start, and are used where ranks share cores: room for all posts that a member may still read.
+pub(super) const LEAST_WIDE_BYTES: usize = WIDE_BYTES / 2;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
 /// Bytes of an area: whole pages.
@@ -78,7 +78,7 @@ const fn area_bytes(slots: usize) -> usize {
 // What a member may still read is not overwritten: it is of one of `SLOTS` calls in a row, in which threads may post in any order, so that at most
 // `2 * SLOTS - 2` posts came behind it; and what is left free at the end is shorter than one.
 const _: () = assert!(
-    cfg!(loom) || SHORT_WIDE_BYTES >= 2 * SLOTS * MAX_WIDE_POST_BYTES.next_multiple_of(WIDE_ALIGN_BYTES)
+    cfg!(loom) || LEAST_WIDE_BYTES >= 2 * SLOTS * MAX_WIDE_POST_BYTES.next_multiple_of(WIDE_ALIGN_BYTES)
 );
 const _: () = assert!(
     cfg!(loom) || (SLOT_BYTES / 64) % 2 == 1 && SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
@@ -231,7 +231,8 @@ impl CallSlots {
         self.areas.len()
     }
 
-    /// The longest post, in bytes, of a call that only moves bytes; of one that combines them it is [`MAX_POST_BYTES`]. All members find the same.
+    /// The longest post, in bytes, of a call that does not reduce (of one that reduces: [`MAX_POST_BYTES`]). The same at all members: it depends on
+    /// the ranks and cores of the node, and on whose areas have wide memory, which all of them know.
     pub(crate) fn longest(&self) -> usize {
         if self.wide && self.pauses.crowded { MAX_WIDE_POST_BYTES } else { MAX_POST_BYTES }
     }
@@ -364,11 +365,11 @@ impl CallSlots {
             let place = usize::try_from(u64::from_le_bytes(word)).unwrap_or(0);
             (memory, first) = (wide, place.min(WIDE_BYTES - at - out.len()));
         } else if !fits {
-            // A longer post than a slot has room for is none that the member can have made.
+            // The member has made no such post: a slot holds none of this length.
             return;
         }
-        // SAFETY: the slot has MAX_POST_BYTES, which what is read of it fits, wide memory ends behind what is read (above), and `out` is ours. The member does not write
-        // these bytes until we have passed this call; should it, we read other ones.
+        // SAFETY: what is read ends within the MAX_POST_BYTES of the slot (`fits`) or within wide memory (above), and `out` is ours. The member does not
+        // write these bytes until we have passed this call; should it, we read other ones.
         unsafe { memory.read(first + at, out.as_mut_ptr(), out.len()) };
     }
 

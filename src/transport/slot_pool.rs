@@ -1,7 +1,7 @@
 //! The areas of a rank's shared memory from which [call slots](super::call_slots) are made, and the tickets by which the members
 //! of a new communicator tell each other which of their areas to use.
 
-use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, SHORT_WIDE_BYTES, WIDE_BYTES};
+use super::call_slots::{AREA_BYTES, CallSlots, LEAST_WIDE_BYTES, MemberArea, WIDE_BYTES};
 use super::node_memory::unmappable;
 use super::pauses::Pauses;
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub(super) fn areas_bytes(ranks: usize) -> usize {
 /// The offsets and lengths, in bytes, of what has memory from the start where a node has few ranks: the first area, and of its wide memory what is
 /// always used.
 pub(super) fn first_areas(ranks: usize) -> impl Iterator<Item = (usize, usize)> {
-    let wide = (ranks <= MAX_WIDE_RANKS).then_some((AREAS_BYTES, SHORT_WIDE_BYTES));
+    let wide = (ranks <= MAX_WIDE_RANKS).then_some((AREAS_BYTES, LEAST_WIDE_BYTES));
     std::iter::once((0, AREA_BYTES)).chain(wide)
 }
 
@@ -78,7 +78,7 @@ impl SlotPool {
             file,
             free,
             present: 0,
-            wide_bytes: SHORT_WIDE_BYTES,
+            wide_bytes: LEAST_WIDE_BYTES,
             given: [0; MAX_CALL_SLOTS],
             generation: 0,
             pauses,
@@ -154,8 +154,8 @@ impl SlotPool {
         }
         self.present |= 1 << index;
         if index == 0 && self.locals.len() <= MAX_WIDE_RANKS && self.pauses.spins {
-            let at = first + AREAS_BYTES + SHORT_WIDE_BYTES;
-            match memfd::allocate(&self.file, at, WIDE_BYTES - SHORT_WIDE_BYTES) {
+            let at = first + AREAS_BYTES + LEAST_WIDE_BYTES;
+            match memfd::allocate(&self.file, at, WIDE_BYTES - LEAST_WIDE_BYTES) {
                 Ok(()) => self.wide_bytes = WIDE_BYTES,
                 Err(e) => tracing::debug!("no more wide memory for slots: {e}"),
             }
