@@ -61,5 +61,9 @@ impl Area {
         self.0.write(at, from, len);
     }
 
+    pub(crate) unsafe fn write_by(&self, _stores: super::Stores, at: usize, from: *const u8, len: usize) {
+        self.0.write(at, from, len);
+    }
+
     pub(crate) fn populate(&self, _at: usize, _len: usize) {}
 }

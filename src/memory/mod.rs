@@ -11,6 +11,7 @@ mod mapping;
 pub(crate) mod mapping;
 #[cfg(not(miri))]
 pub(crate) mod memfd;
+mod way;
 pub(crate) mod words;
 
 pub(crate) use copy::{
@@ -19,3 +20,4 @@ pub(crate) use copy::{
 #[cfg(miri)]
 pub(crate) use mapping as memfd;
 pub use mapping::Mapping;
+pub(crate) use way::{Stores, Way};

@@ -10,6 +10,8 @@ pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use super::mapping::Mapping;
 #[cfg(not(loom))]
+use super::way::Stores;
+#[cfg(not(loom))]
 use std::sync::Arc;
 
 /// Sets the flag of a process that changes its memory from now on.
@@ -45,7 +47,7 @@ impl Area {
     /// The word at `at`.
     ///
     /// # Safety
-    /// It lies inside, `at` is a multiple of 8, and all processes touch it as an atomic only.
+    /// It lies inside, `at` is a multiple of 8, and no process touches it otherwise than as an atomic meanwhile.
     pub(crate) unsafe fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: inside the mapping (`new`, the caller's promise), which begins at a page and lives as long as `self`.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(self.at + at).cast()) }
@@ -65,8 +67,17 @@ impl Area {
     /// # Safety
     /// They lie inside, no process touches them meanwhile, and `from` is good for as many.
     pub(crate) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { self.write_by(Stores::Microcode, at, from, len) };
+    }
+
+    /// As [`Area::write`], by these stores.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn write_by(&self, stores: Stores, at: usize, from: *const u8, len: usize) {
         // SAFETY: inside the mapping (`new`, the caller's promise).
-        unsafe { super::copy(from, self.map.as_mut_ptr().add(self.at + at), len) };
+        unsafe { stores.copy(from, self.map.as_mut_ptr().add(self.at + at), len) };
     }
 
     /// Makes the pages of `len` bytes from `at` present, as advice.

@@ -13,7 +13,7 @@
 //! them at the same peer: shared memory, TCP and RDMA's reliable connections are such, but neither several interfaces nor datagrams.
 
 use super::{
-    Access, Clock, Delivery, Limits, Mapping, MemoryAttributes, Posted, Registration, Remote, Sink, SlotPool,
+    Access, Clock, Delivery, Lent, Limits, Mapping, MemoryAttributes, Posted, Registration, Remote, Sink, SlotPool,
     Source, Transport,
 };
 use crate::config::ForcedLimits;
@@ -367,6 +367,14 @@ unsafe impl Transport for Limited {
 
     fn slots(&mut self) -> Option<&mut SlotPool> {
         self.inner.slots()
+    }
+
+    fn lend(&self, bytes: &[u8]) -> Option<Lent> {
+        self.inner.lend(bytes)
+    }
+
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+        self.inner.fetch(peer, lent, at, out)
     }
 
     fn close(&mut self) -> Result<()> {

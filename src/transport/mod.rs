@@ -31,7 +31,7 @@ pub(crate) use clock::Ticks;
 pub use device::{CopyFunction, DmaBuf, Memory, MemoryAttributes, MemoryKind};
 pub use slot_pool::SlotPool;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
 use std::collections::hash_map::RandomState;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -184,6 +184,16 @@ pub struct Remote {
     pub base: u64,
     /// The provider's key of the range.
     pub key: u64,
+}
+
+/// Where ranks of a node find bytes that one of them lends: in shared memory of its endpoint, which they map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Number and descriptor of the file.
+    pub(crate) chunk: u32,
+    pub(crate) fd: u32,
+    /// Offset in it, in bytes.
+    pub(crate) at: u64,
 }
 
 /// What an endpoint of RDMA hardware has counted since it was opened.
@@ -460,6 +470,19 @@ pub unsafe trait Transport: Send {
     /// The slots for short calls of node-local ranks, where there are such.
     fn slots(&mut self) -> Option<&mut SlotPool> {
         None
+    }
+
+    /// Where ranks of our node find these bytes, if they lie in memory from [`Transport::share`] that is registered.
+    fn lend(&self, _bytes: &[u8]) -> Option<Lent> {
+        None
+    }
+
+    /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on.
+    ///
+    /// # Errors
+    /// When it has closed its endpoint, so that they may be others by now, or when they cannot be read.
+    fn fetch(&mut self, peer: u32, _lent: Lent, _at: usize, _out: &mut [u8]) -> Result<()> {
+        Err(argument(format!("rank {peer} lends nothing here")).with_peer(peer as usize))
     }
 
     /// Ends all traffic. When this returns without error, registered memory cannot be read or written

@@ -5,7 +5,7 @@
 
 use super::shm::Shm;
 use super::{
-    Access, HardwareCounts, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport,
+    Access, HardwareCounts, Lent, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;
@@ -237,6 +237,14 @@ unsafe impl Transport for Node {
 
     fn slots(&mut self) -> Option<&mut SlotPool> {
         if self.near { self.shm.slots() } else { None }
+    }
+
+    fn lend(&self, bytes: &[u8]) -> Option<Lent> {
+        if self.near { self.shm.lend(bytes) } else { None }
+    }
+
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+        self.shm.fetch(peer, lent, at, out)
     }
 
     fn close(&mut self) -> Result<()> {

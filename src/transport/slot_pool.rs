@@ -1,7 +1,7 @@
 //! The areas of a rank's shared memory from which [call slots](super::call_slots) are made, and the tickets by which the members
 //! of a new communicator tell each other which of their areas to use.
 
-use super::call_slots::{AREA_BYTES, CallSlots, LEAST_WIDE_BYTES, MemberArea, WIDE_BYTES};
+use super::call_slots::{AREA_BYTES, CallSlots, MemberArea, WIDE_BYTES};
 use super::node_memory::unmappable;
 use super::pauses::Pauses;
 use crate::error::Result;
@@ -26,10 +26,9 @@ pub(super) fn areas_bytes(ranks: usize) -> usize {
     AREAS_BYTES + if ranks <= MAX_WIDE_RANKS { WIDE_BYTES } else { 0 }
 }
 
-/// The offsets and lengths, in bytes, of what has memory from the start where a node has few ranks: the first area, and of its wide memory what is
-/// always used.
+/// The offsets and lengths, in bytes, of what has memory from the start where a node has few ranks: the first area and its wide memory.
 pub(super) fn first_areas(ranks: usize) -> impl Iterator<Item = (usize, usize)> {
-    let wide = (ranks <= MAX_WIDE_RANKS).then_some((AREAS_BYTES, LEAST_WIDE_BYTES));
+    let wide = (ranks <= MAX_WIDE_RANKS).then_some((AREAS_BYTES, WIDE_BYTES));
     std::iter::once((0, AREA_BYTES)).chain(wide)
 }
 
@@ -54,8 +53,6 @@ pub struct SlotPool {
     free: Arc<AtomicU32>,
     /// Our areas that have memory, as bits: each gets it when it is first used.
     present: u32,
-    /// Bytes of wide memory that are used.
-    wide_bytes: usize,
     /// By area: the ticket for which no slots were opened yet, or 0.
     given: [u64; MAX_CALL_SLOTS],
     generation: u64,
@@ -78,7 +75,6 @@ impl SlotPool {
             file,
             free,
             present: 0,
-            wide_bytes: LEAST_WIDE_BYTES,
             given: [0; MAX_CALL_SLOTS],
             generation: 0,
             pauses,
@@ -145,7 +141,7 @@ impl SlotPool {
         Some(ticket)
     }
 
-    /// Gets the memory of an area of ours, and more wide memory for the first where each rank has a core of its own.
+    /// Gets the memory of an area of ours.
     fn allocate(&mut self, index: usize) -> Option<()> {
         let Areas::Mapped(_, first) = *self.locals[self.mine].1.as_ref()? else { return None };
         if let Err(e) = memfd::allocate(&self.file, first + index * AREA_BYTES, AREA_BYTES) {
@@ -153,13 +149,6 @@ impl SlotPool {
             return None;
         }
         self.present |= 1 << index;
-        if index == 0 && self.locals.len() <= MAX_WIDE_RANKS && self.pauses.spins {
-            let at = first + AREAS_BYTES + LEAST_WIDE_BYTES;
-            match memfd::allocate(&self.file, at, WIDE_BYTES - LEAST_WIDE_BYTES) {
-                Ok(()) => self.wide_bytes = WIDE_BYTES,
-                Err(e) => tracing::debug!("no more wide memory for slots: {e}"),
-            }
-        }
         Some(())
     }
 
@@ -197,7 +186,7 @@ impl SlotPool {
         let memory = Area::new(map, first + index * AREA_BYTES, AREA_BYTES)?;
         let has_wide = index == 0 && self.locals.len() <= MAX_WIDE_RANKS;
         let wide = has_wide.then(|| Area::new(map, first + AREAS_BYTES, WIDE_BYTES)).flatten();
-        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, wide, self.wide_bytes, generation))
+        (index < MAX_CALL_SLOTS).then(|| MemberArea::new(memory, wide, generation))
     }
 }
 

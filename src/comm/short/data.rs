@@ -1,7 +1,7 @@
 //! Short calls that move blocks whose lengths all ranks know.
 
 use super::blocks::{Blocks, Lie, lie};
-use super::run::{Run, Shape};
+use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
 use crate::error::Result;
@@ -66,7 +66,7 @@ impl Communicator {
             |h| [root, len].iter().for_each(|w| h.word(*w as u64)),
             |run| {
                 if root == run.rank() {
-                    return run.post(data);
+                    return run.lend(data, Readers::All);
                 }
                 run.post_nothing()?;
                 run.await_post(root)?;
@@ -133,7 +133,8 @@ impl Communicator {
             },
             |run| {
                 let ours = blocks.of(run.rank());
-                run.post(send.unwrap_or_else(|| &recv[ours.clone()]))?;
+                let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
+                run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
                 run.all(|run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
             },
@@ -201,7 +202,7 @@ impl Communicator {
             },
             |run| {
                 if root != run.rank() {
-                    return run.post(send.unwrap_or_default());
+                    return run.lend(send.unwrap_or_default(), Readers::One(root));
                 }
                 run.post_nothing()?;
                 keep(run, send, &mut recv[blocks.of(root)]);
@@ -278,7 +279,10 @@ impl Communicator {
             |run| {
                 let mine = run.rank();
                 if root == mine {
-                    run.post_pieces((0..size).map(|member| &send[blocks.of(member)]))?;
+                    match blocks.each() {
+                        Some(_) => run.lend(send, Readers::All)?,
+                        None => run.post_pieces((0..size).map(|member| &send[blocks.of(member)]))?,
+                    }
                     if let Some(recv) = recv {
                         keep(run, Some(&send[blocks.of(mine)]), recv);
                     }
@@ -310,7 +314,10 @@ impl Communicator {
             |h| h.word(len as u64),
             |run| {
                 let (mine, blocks) = (run.rank(), Blocks::Equal(len));
-                run.post(send.unwrap_or(recv))?;
+                match send {
+                    Some(send) => run.lend(send, Readers::All)?,
+                    None => run.post(recv)?,
+                }
                 keep(run, send.map(|send| &send[blocks.of(mine)]), &mut recv[blocks.of(mine)]);
                 run.all(|run, member| run.read(member, mine * len, &mut recv[blocks.of(member)]))
             },

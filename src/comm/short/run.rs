@@ -7,10 +7,11 @@ use crate::comm::communicator::Communicator;
 use crate::comm::context::Context;
 use crate::comm::lock::Held;
 use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::ops::{Element, Reducer};
-use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Post};
+use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
+use crate::transport::Lent;
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.
@@ -47,6 +48,13 @@ impl Shape<'_> {
     }
 }
 
+/// Which members read what this rank lends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readers {
+    All,
+    One(usize),
+}
+
 /// One call under way.
 pub(super) struct Run<'a, 'b> {
     pub(super) held: &'a mut Held<'b>,
@@ -60,6 +68,8 @@ pub(super) struct Run<'a, 'b> {
     ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
     threads: bool,
+    /// What this rank has posted is lent to these.
+    lent: Option<Readers>,
     waiting: Waiting,
     pub(super) done: Counts,
 }
@@ -129,17 +139,14 @@ impl Communicator {
             None => (0, Post { code, hash, past: 0 }),
         };
         let (threads, done) = (false, Counts::default());
-        let mut run = Run { held, context, slots, meta, shape, number, ours, threads, waiting, done };
-        match body(&mut run) {
+        let lent = None;
+        let mut run = Run { held, context, slots, meta, shape, number, ours, threads, lent, waiting, done };
+        match body(&mut run).and_then(|result| run.leave().map(|()| result)) {
             Ok(result) => {
-                let Run { held, done, .. } = run;
-                if let Some(state) = slots.and_then(|index| held.short_calls.get(index)) {
-                    state.leave(number);
-                }
-                held.engine.leave_short(&meta, begun, &done);
+                run.held.engine.leave_short(&meta, begun, &run.done);
                 Ok(result)
             }
-            Err(e) => Err(Wire::fail(held, e.in_operation(name, u64::from(meta.call.sequence)))),
+            Err(e) => Err(run.fail(e.in_operation(name, u64::from(meta.call.sequence)))),
         }
     }
 }
@@ -184,6 +191,71 @@ impl Run<'_, '_> {
         self.post_if_read(pieces, true)
     }
 
+    /// As [`Run::post`], of bytes that stay as they are until the call ends. Long ones that these readers can read where they lie are not copied, and
+    /// the call ends when they have read them.
+    #[inline]
+    pub(super) fn lend(&mut self, bytes: &[u8], readers: Readers) -> Result<()> {
+        match self.lent(bytes)? {
+            None => self.post(bytes),
+            Some(lent) => self.post_lent(lent, bytes.len(), readers),
+        }
+    }
+
+    /// Where others find these bytes, if they are better lent.
+    #[inline]
+    fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
+        if self.is_alone() || !self.slots()?.lends(bytes.len()) || Wire::goes_on(self.held) {
+            return Ok(None);
+        }
+        Ok(self.held.engine.transport().and_then(|transport| transport.lend(bytes)))
+    }
+
+    fn post_lent(&mut self, lent: Lent, len: usize, readers: Readers) -> Result<()> {
+        self.done.puts += 1;
+        self.done.put_bytes += len as u64;
+        self.await_room()?;
+        let (number, ours) = (self.number, self.ours);
+        self.state()?.lend(number, ours, lent);
+        self.lent = Some(readers);
+        Ok(())
+    }
+
+    /// We read nothing more. Returns when what is lent was read.
+    #[inline]
+    fn leave(&mut self) -> Result<()> {
+        let number = self.number;
+        if let Some(state) = self.slots.and_then(|index| self.held.short_calls.get(index)) {
+            state.leave(number);
+        }
+        match self.lent {
+            None => Ok(()),
+            Some(readers) => self.take_back(readers),
+        }
+    }
+
+    /// Waits until these have read what is lent to them.
+    fn take_back(&mut self, readers: Readers) -> Result<()> {
+        let (number, mine) = (self.number, self.rank());
+        let members = match readers {
+            Readers::All => 0..self.size(),
+            Readers::One(member) => member..member + 1,
+        };
+        for member in members.filter(|member| *member != mine) {
+            while !self.slots()?.watch_passed(member, number) {
+                self.turn(member, |slots| slots.has_passed(member, number))?;
+            }
+        }
+        self.lent = None;
+        Ok(())
+    }
+
+    /// Ends the endpoint, so that no peer reads what is lent.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.lent = None;
+        Wire::fail(self.held, error)
+    }
+
     /// Shows what the call is: no other rank need look.
     #[inline]
     pub(super) fn post_nothing(&mut self) -> Result<()> {
@@ -195,12 +267,19 @@ impl Run<'_, '_> {
         if self.is_alone() {
             return Ok(());
         }
+        self.await_room()?;
+        let (number, ours) = (self.number, self.ours);
+        self.state()?.post(number, ours, pieces, read);
+        Ok(())
+    }
+
+    /// Waits until our slot for this call can be written.
+    #[inline]
+    fn await_room(&mut self) -> Result<()> {
         let number = self.number;
         while let Err(member) = self.slots()?.room(number) {
             self.turn(member, |slots| slots.room(number).is_ok())?;
         }
-        let ours = self.ours;
-        self.state()?.post(number, ours, pieces, read);
         Ok(())
     }
 
@@ -230,10 +309,52 @@ impl Run<'_, '_> {
     /// Reads what `member` has posted, from byte `at` on.
     #[inline]
     pub(super) fn read(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
-        let number = self.number;
-        self.slots()?.read(member, number, at, out);
+        let (number, end) = (self.number, at + out.len());
         self.done.copied_bytes += out.len() as u64;
+        match self.slots()?.place(member, number) {
+            Place::Area(ready) if end <= ready => {
+                self.slots()?.read(member, number, at, out);
+                Ok(())
+            }
+            Place::Area(_) => self.read_parts(member, at, out),
+            Place::Lent(lent) => self.fetch(member, lent, at, out),
+        }
+    }
+
+    /// As [`Run::read`], of what `member` is still writing.
+    fn read_parts(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
+        let (number, mut done) = (self.number, 0);
+        let ready = |slots: &CallSlots| match slots.place(member, number) {
+            Place::Area(ready) => ready.saturating_sub(at),
+            Place::Lent(_) => 0,
+        };
+        while done < out.len() {
+            let slots = self.slots()?;
+            let most = ready(slots).min(out.len());
+            if most > done {
+                slots.read(member, number, at + done, &mut out[done..most]);
+                done = most;
+            } else {
+                self.turn(member, |slots| ready(slots) > done)?;
+            }
+        }
         Ok(())
+    }
+
+    /// As [`Run::read`], of bytes that `member` lends.
+    fn fetch(&mut self, member: usize, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+        let peer = self.world_rank(member);
+        let Some(transport) = self.held.engine.transport() else {
+            return Err(Error::new(ErrorKind::Aborted, "the endpoint is closed"));
+        };
+        let Err(error) = transport.fetch(peer, lent, at, out) else { return Ok(()) };
+        if error.kind() != ErrorKind::PeerLost {
+            return Err(error);
+        }
+        // It has said why, or will be missed.
+        loop {
+            self.progress(peer)?;
+        }
     }
 
     /// Shows our part of a result to the others.
@@ -334,5 +455,14 @@ impl Run<'_, '_> {
         }
         let peer = self.world_rank(member);
         self.progress(peer)
+    }
+}
+
+impl Drop for Run<'_, '_> {
+    fn drop(&mut self) {
+        // An operator has panicked: what is lent may be gone when we return, so that no peer may read it.
+        if self.lent.is_some() {
+            Wire::shut(self.held);
+        }
     }
 }

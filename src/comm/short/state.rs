@@ -4,6 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::plan::registry::Operation;
+use crate::transport::Lent;
 use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
 use std::sync::{Arc, Weak};
 
@@ -135,7 +136,9 @@ impl ShortCalls {
 impl ShortState {
     /// Whether calls of this operation may take this way, with posts of `longest` bytes.
     pub(super) fn takes(&self, operation: Operation, longest: usize, folds: bool) -> bool {
-        let most = if folds { MAX_POST_BYTES } else { self.slots.longest() };
+        // Two ranks fold a reduction piece by piece; all else has partial results, which hold no more.
+        let pieces = self.slots.size() == 2 && matches!(operation, Operation::Reduce | Operation::Allreduce);
+        let most = if folds && !pieces { MAX_POST_BYTES } else { self.slots.longest() };
         self.operations >> operation.code() & 1 != 0 && longest <= most
     }
 
@@ -153,9 +156,22 @@ impl ShortState {
         pieces: impl Iterator<Item = &'p [u8]> + Clone,
         read: bool,
     ) {
+        let post = self.mark(number, post);
+        self.slots.post(number, post, pieces, read);
+    }
+
+    /// As [`ShortState::post`], of bytes that are lent.
+    pub(super) fn lend(&mut self, number: u64, post: Post, lent: Lent) {
+        let post = self.mark(number, post);
+        self.slots.lend(number, post, lent);
+    }
+
+    /// Says in a post whether another thread of ours is in an earlier call.
+    #[inline]
+    fn mark(&self, number: u64, post: Post) -> Post {
         let earlier = self.calls.inside.iter().any(|n| *n < number);
         let code = if earlier { post.code | EARLIER } else { post.code };
-        self.slots.post(number, Post { code, ..post }, pieces, read);
+        Post { code, ..post }
     }
 
     pub(super) fn leave(&mut self, number: u64) {

@@ -6,8 +6,7 @@
 //! Where ranks share cores, what was used last is in the cache of all.
 
 use super::segment::is_paged;
-use super::way::{Stores, Way};
-use crate::memory::{Mapping, cache_share_bytes, copy, copy_around_cache, copy_by_vectors};
+use crate::memory::{Mapping, Stores, Way, cache_share_bytes};
 use std::collections::VecDeque;
 use std::fs::File;
 
@@ -91,20 +90,14 @@ impl Bounce {
     pub(super) unsafe fn write(&mut self, offset: usize, from: *const u8, len: usize) {
         debug_assert!(offset + len <= self.map.len());
         let to = self.map.as_mut_ptr().wrapping_add(offset);
-        let by = |copy: unsafe fn(*const u8, *mut u8, usize)| {
+        let by = |stores: Stores| {
             // SAFETY: inside the mapping (the caller's promise); its readers read only what was described to them, and
             // a range is described and given back before it is taken again.
-            unsafe { copy(from, to, len) };
+            unsafe { stores.copy(from, to, len) };
         };
         match &mut self.way {
-            Some(way) => way.pass(len, |stores| {
-                by(match stores {
-                    Stores::Microcode => copy,
-                    Stores::Vectors => copy_by_vectors,
-                    Stores::AroundCache => copy_around_cache,
-                });
-            }),
-            None => by(copy),
+            Some(way) => way.pass(len, by),
+            None => by(Stores::Microcode),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::transport::node_memory::has_ended;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
-    Access, Borrow, Copier, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Borrow, Copier, Lent, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
 };
 use std::collections::VecDeque;
 use std::fs::File;
@@ -575,6 +575,14 @@ unsafe impl Transport for Shm {
 
     fn slots(&mut self) -> Option<&mut SlotPool> {
         (!self.closed).then_some(&mut self.slots)
+    }
+
+    fn lend(&self, bytes: &[u8]) -> Option<Lent> {
+        self.registrations.lend(bytes)
+    }
+
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+        self.fetch_lent(peer, lent, at, out)
     }
 
     fn close(&mut self) -> Result<()> {

@@ -60,7 +60,6 @@ mod stream;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
-mod way;
 
 pub(crate) use endpoint::Shm;
 #[cfg(any(fuzzing, all(test, not(loom))))]

@@ -91,7 +91,7 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
     model(interruptions, move || {
         let areas: Vec<_> = (0..members).map(|_| Cells::new(AREA_BYTES)).collect();
         let join = |mine: usize| {
-            let areas = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), None, 0, 1)).collect();
+            let areas = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), None, 1)).collect();
             let mut slots =
                 CallSlots::new(areas, mine, 0, std::sync::Arc::default(), Pauses::new(false, false));
             let (posts, reads) = (!one_way || mine == 0, !one_way || mine > 0);

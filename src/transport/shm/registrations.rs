@@ -1,7 +1,7 @@
 //! What is registered here, by our own number (sources) and by key (targets), and how peers name a source.
 
 use crate::error::{Error, Result, argument};
-use crate::transport::{Access, Registration, Remote, Source, random};
+use crate::transport::{Access, Lent, Registration, Remote, Source, random};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -38,6 +38,8 @@ pub(super) struct Registrations {
     free: Vec<u32>,
     /// Sorted by key.
     keys: Vec<Key>,
+    /// Where those begin that peers can map, and their index: sorted, as they share no byte.
+    shared: Vec<(usize, u32)>,
     /// Never given twice, so that a key for memory that is gone opens no other memory.
     next_key: u64,
     /// How many numbers of chunks were given; none is given again.
@@ -46,9 +48,9 @@ pub(super) struct Registrations {
 
 impl Default for Registrations {
     fn default() -> Self {
-        let (ranges, free, keys) = (Vec::new(), Vec::new(), Vec::new());
+        let (ranges, free, keys, shared) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         // So far from the end that they never get there.
-        Self { ranges, free, keys, next_key: random() >> 1, chunks: 0 }
+        Self { ranges, free, keys, shared, next_key: random() >> 1, chunks: 0 }
     }
 }
 
@@ -78,6 +80,7 @@ impl Registrations {
             }
         }
         let chunk = file.and_then(|file| Some((self.number()?, file)));
+        let is_shared = chunk.is_some();
         let range = Some(Range { start, len, key, chunk });
         let index = match self.free.pop() {
             Some(i) => {
@@ -89,7 +92,23 @@ impl Registrations {
                 u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
             }
         };
+        if is_shared {
+            let place = self.shared.partition_point(|(at, _)| *at < start);
+            self.shared.insert(place, (start, index));
+        }
         Ok((Registration(index), remote))
+    }
+
+    /// Where peers find these bytes, if they are all in one range that they can map.
+    pub(super) fn lend(&self, bytes: &[u8]) -> Option<Lent> {
+        let at = bytes.as_ptr().addr();
+        let place = self.shared.partition_point(|(start, _)| *start <= at).checked_sub(1)?;
+        let range = self.ranges.get(self.shared.get(place)?.1 as usize)?.as_ref()?;
+        let (chunk, file) = range.chunk.as_ref()?;
+        let offset = at - range.start;
+        let inside = offset <= range.len && bytes.len() <= range.len - offset;
+        let fd = file.as_raw_fd().cast_unsigned();
+        inside.then_some(Lent { chunk: *chunk, fd, at: offset as u64 })
     }
 
     /// A number for a chunk, which no other has had.
@@ -111,6 +130,7 @@ impl Registrations {
         {
             self.keys.remove(i);
         }
+        self.shared.retain(|(_, index)| *index != registration.0);
         self.free.push(registration.0);
         Ok(())
     }
@@ -119,6 +139,7 @@ impl Registrations {
     pub(super) fn clear(&mut self) {
         self.ranges.clear();
         self.free.clear();
+        self.shared.clear();
         self.keys.clear();
     }
 

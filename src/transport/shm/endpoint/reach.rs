@@ -1,9 +1,11 @@
-//! Mapping the memory of other ranks of the node: that of neighbours from the start, that of others when they are needed.
+//! Mapping the memory of other ranks of the node: that of neighbours from the start, that of others when they are needed. And reading what
+//! they lend.
 
 use super::{Shm, local_index};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, argument};
+use crate::transport::Lent;
 use crate::transport::node_memory::unmappable;
-use crate::transport::shm::peer::Peer;
+use crate::transport::shm::peer::{Peer, Piece, gone};
 use crate::transport::shm::segment::Address;
 
 impl Shm {
@@ -13,6 +15,25 @@ impl Shm {
     /// When it cannot be mapped, and why.
     pub(crate) fn reach(&mut self, peer: u32, address: &[u8]) -> Result<()> {
         self.attach(peer, address).map(|_| ())
+    }
+
+    /// As [`Transport::fetch`](crate::transport::Transport::fetch).
+    pub(super) fn fetch_lent(&mut self, rank: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+        let peer = local_index(&self.locals, rank).and_then(|i| self.peers[i].as_deref_mut());
+        let Some(peer) = peer else {
+            return Err(argument(format!("rank {rank} is not mapped")).with_peer(rank as usize));
+        };
+        let at = lent.at.saturating_add(at as u64);
+        let piece = Piece { chunk: lent.chunk, fd: lent.fd, at, len: out.len(), footprint: 0 };
+        // SAFETY: `out` has as many bytes, and is ours.
+        let read = unsafe { peer.fetch(piece, out.as_mut_ptr()) };
+        match read {
+            _ if !peer.valid() => Err(gone(rank)),
+            Ok(()) => Ok(()),
+            Err(e) => Err(Error::new(ErrorKind::PeerLost, format!("what rank {rank} lends cannot be read: {e}"))
+                .with_peer(rank as usize)
+                .over("shm")),
+        }
     }
 
     /// Maps the memory of `peer`, unless that is done.

@@ -7,6 +7,7 @@
 //! while a process runs. So the writer looks at the clock around a few parts, and tries another way now and then. What one rank finds
 //! concerns itself alone.
 
+use super::{copy, copy_around_cache, copy_by_vectors};
 use std::time::Instant;
 
 /// Shorter parts, in bytes, go through the cache. Chosen: a look at the clock (25 ns) is a small part of what longer ones take.
@@ -23,7 +24,7 @@ const MAX_REST_PARTS: u32 = 1024;
 
 /// A way to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stores {
+pub(crate) enum Stores {
     /// Through the cache, by `rep movsb` where the system's copy is that.
     Microcode,
     /// Through the cache.
@@ -34,6 +35,21 @@ pub(super) enum Stores {
 use Stores::{AroundCache, Microcode, Vectors};
 
 impl Stores {
+    /// Copies so.
+    ///
+    /// # Safety
+    /// As [`std::ptr::copy_nonoverlapping`].
+    pub(crate) unsafe fn copy(self, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe {
+            match self {
+                Microcode => copy(from, to, len),
+                Vectors => copy_by_vectors(from, to, len),
+                AroundCache => copy_around_cache(from, to, len),
+            }
+        }
+    }
+
     /// The two others, one after the other.
     fn other(self, second: bool) -> Self {
         match (self, second) {
@@ -46,7 +62,7 @@ impl Stores {
 
 /// The way taken, and what is known of it and of the one that is tried next.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(crate) struct Way {
     stores: Stores,
     /// The last way through the cache, for short parts.
     through: Stores,
@@ -76,7 +92,7 @@ impl Default for Way {
 
 impl Way {
     /// Has `write` write a part of `len` bytes; it is told how.
-    pub(super) fn pass(&mut self, len: usize, write: impl FnOnce(Stores)) {
+    pub(crate) fn pass(&mut self, len: usize, write: impl FnOnce(Stores)) {
         if len < MIN_WEIGHED_BYTES {
             return write(self.through);
         }

@@ -1,0 +1,177 @@
+//! Posting bytes, and reading what others have posted: in a slot, in wide memory part by part, or lent where they lie.
+
+use super::{
+    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post, WIDE_ALIGN_BYTES,
+    WIDE_BYTES, flag, slot, turn,
+};
+use crate::memory::Stores;
+use crate::memory::words::Ordering;
+use crate::transport::Lent;
+
+/// Of a flag: the post lies in wide memory.
+const IS_WIDE: u64 = 1 << 8;
+/// Of a flag: the post is lent.
+const IS_LENT: u64 = 1 << 9;
+/// Offset in a slot, in bytes, of where a post begins that lies in wide memory, or of the file that lent bytes are in. The slot holds no bytes then.
+const WHERE: usize = BYTES;
+/// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
+const EXTENT: usize = BYTES + 8;
+/// Bytes of a post that its readers copy while the next are written, where each rank has a core of its own. Chosen: see docs/design.md, "Wide
+/// posts".
+const PART_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
+/// Shorter posts, in bytes, are not lent: their writer copies them sooner than it waits for all readers. Chosen: see there.
+const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
+
+/// How a member shows its post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// So many bytes of it, or more, are in its area.
+    Area(usize),
+    /// In its memory, where they stay until we have passed the call.
+    Lent(Lent),
+}
+
+impl CallSlots {
+    /// Whether a post of so many bytes is better lent, where that can be.
+    #[inline]
+    pub(crate) fn lends(&self, len: usize) -> bool {
+        len >= MIN_LENT_BYTES && self.wide && self.pauses.spins
+    }
+
+    /// Posts in call `sequence`, for which there is [room](CallSlots::room): `post`, and these pieces one behind the other. `read`: other
+    /// members look at it, so that the slot is not written again before they have passed the call.
+    ///
+    /// # Panics
+    /// When there are more bytes than fit ([`CallSlots::longest`]).
+    #[inline]
+    pub(crate) fn post<'p>(
+        &mut self,
+        sequence: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+        read: bool,
+    ) {
+        let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
+        let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
+        self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
+        if len > narrow && self.areas[self.mine].wide.is_some() {
+            return self.post_wide(sequence, post, pieces, len);
+        }
+        assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
+        let (area, mut at) = (&self.areas[self.mine], slot(sequence) + BYTES);
+        for piece in pieces {
+            // SAFETY: there is room for all pieces in the slot. No member reads these bytes: all have passed the call that they were of
+            // (`room`), and the flag does not name this one yet.
+            unsafe { area.memory.write(at, piece.as_ptr(), piece.len()) };
+            at += piece.len();
+        }
+        self.show(sequence, post, 0);
+    }
+
+    /// As [`CallSlots::post`], of `len` bytes in wide memory.
+    fn post_wide<'p>(
+        &mut self,
+        sequence: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]>,
+        len: usize,
+    ) {
+        assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
+        let (spins, used) = (self.pauses.spins, self.wide_bytes());
+        let first = if self.next_wide + len <= used { self.next_wide } else { 0 };
+        self.next_wide = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
+        let area = &self.areas[self.mine];
+        area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
+        // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
+        let most = if spins { PART_BYTES } else { usize::MAX };
+        let (mut done, mut shown) = (0, false);
+        for part in pieces.flat_map(|piece| piece.chunks(most)) {
+            let Some(wide) = self.areas[self.mine].wide(used) else { return };
+            let write = |stores: Stores| {
+                // SAFETY: there is room for all parts in wide memory (the assertion; `holds_all`). No member reads these bytes: all have passed the call
+                // that they were of (`room`), and neither the flag nor EXTENT names them yet.
+                unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
+            };
+            match spins {
+                true => self.way.pass(part.len(), write),
+                false => write(Stores::Microcode),
+            }
+            done += part.len();
+            let extent = self.areas[self.mine].slot(sequence, EXTENT);
+            extent.store(done as u64, Ordering::Release);
+            if !shown && spins {
+                self.show(sequence, post, IS_WIDE);
+                shown = true;
+            }
+        }
+        if !shown {
+            self.show(sequence, post, IS_WIDE);
+        }
+    }
+
+    /// Posts in call `sequence`, as [`CallSlots::post`] does: `post`, and that its bytes are lent. They stay as they are until all members that
+    /// read them [have passed](CallSlots::has_passed) the call.
+    pub(crate) fn lend(&mut self, sequence: u64, post: Post, lent: Lent) {
+        let area = &self.areas[self.mine];
+        area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
+        area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
+        self.show(sequence, post, IS_LENT);
+        self.posted[turn(sequence)] = sequence + 1;
+    }
+
+    /// Sets the flag.
+    #[inline]
+    fn show(&self, sequence: u64, post: Post, how: u64) {
+        let area = &self.areas[self.mine];
+        area.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
+        area.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
+        area.slot(sequence, FLAG).store(flag(sequence, post.code) | how, Ordering::Release);
+    }
+
+    /// Where the bytes are that `member` has posted in call `sequence`, as a look showed.
+    #[inline]
+    pub(crate) fn place(&self, member: usize, sequence: u64) -> Place {
+        let area = &self.areas[member];
+        match area.slot(sequence, FLAG).load(Ordering::Relaxed) & (IS_WIDE | IS_LENT) {
+            0 => Place::Area(MAX_POST_BYTES),
+            IS_WIDE => {
+                // Acquire: the bytes were written before.
+                let ready = area.slot(sequence, EXTENT).load(Ordering::Acquire);
+                // Any number may stand there.
+                Place::Area(usize::try_from(ready).unwrap_or(0).min(MAX_WIDE_POST_BYTES))
+            }
+            _ => {
+                let [a, b, c, d, e, f, g, h] = area.slot(sequence, WHERE).load(Ordering::Relaxed).to_le_bytes();
+                Place::Lent(Lent {
+                    chunk: u32::from_le_bytes([e, f, g, h]),
+                    fd: u32::from_le_bytes([a, b, c, d]),
+                    at: area.slot(sequence, EXTENT).load(Ordering::Relaxed),
+                })
+            }
+        }
+    }
+
+    /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area).
+    ///
+    /// # Panics
+    /// When this ends behind [`MAX_WIDE_POST_BYTES`] bytes.
+    pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
+        let ends = |most: usize| at <= most && out.len() <= most - at;
+        assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
+        let (area, used) = (&self.areas[member], self.wide_bytes());
+        let is_wide = area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0;
+        let (memory, first) = match area.wide(used).filter(|_| is_wide) {
+            Some(wide) => {
+                // Any number may stand there.
+                let first = usize::try_from(area.slot(sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
+                (wide, first.min(WIDE_BYTES - at - out.len()))
+            }
+            None if ends(MAX_POST_BYTES) => (&area.memory, slot(sequence) + BYTES),
+            // The member has made no such post: a slot holds none of this length.
+            None => return,
+        };
+        // SAFETY: what is read ends within the MAX_POST_BYTES of the slot or within wide memory (above), and `out` is ours. The member does not
+        // write these bytes until we have passed this call; should it, we read other ones.
+        unsafe { memory.read(first + at, out.as_mut_ptr(), out.len()) };
+    }
+}

@@ -1,0 +1,155 @@
+//! Posts of two members in one process.
+
+use super::*;
+use crate::transport::slot_pool::MAX_CALL_SLOTS;
+use crate::transport::slot_pool::tests::{open, two};
+
+const POST: Post = Post { code: 3, hash: 99, past: 98 };
+
+fn once(bytes: &[u8]) -> std::iter::Once<&[u8]> {
+    std::iter::once(bytes)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "areas are smaller there")]
+fn the_document_says_how_long_an_area_is() {
+    let document = include_str!("../../../docs/design.md");
+    let said = format!(
+        "{} KiB for each communicator, at most {MAX_CALL_SLOTS} at once",
+        area_bytes(USUAL_SLOTS) >> 10
+    );
+    assert!(document.contains(&said), "docs/design.md does not say: {said}");
+}
+
+#[test]
+fn what_is_posted_is_read_and_slots_wait_for_readers() {
+    let mut pools = two();
+    let [mut reader, mut writer] = open(&mut pools);
+    for sequence in 0..100u64 {
+        let bytes: Vec<u8> =
+            (0..MAX_POST_BYTES).map(|i| (i as u64 * 7 + sequence).to_le_bytes()[0]).collect();
+        assert_eq!(reader.look(0, sequence), Look::Nothing);
+        assert_eq!(writer.room(sequence), Ok(()));
+        let (first, second) = bytes.split_at(usize::try_from(sequence).unwrap());
+        writer.post(sequence, POST, [first, second].into_iter(), true);
+        assert_eq!(reader.look(0, sequence), Look::Posted(POST));
+        let mut out = vec![0; MAX_POST_BYTES];
+        reader.read(0, sequence, 0, &mut out);
+        assert!(out == bytes);
+        reader.read(0, sequence, MAX_POST_BYTES - 5, &mut out[..5]);
+        assert_eq!(out[..5], bytes[MAX_POST_BYTES - 5..]);
+        assert!(!reader.has_shared(0, sequence));
+        writer.share(sequence, &bytes[3..MAX_PART_BYTES]);
+        assert!(reader.has_shared(0, sequence) && !reader.has_shared(0, sequence + SLOTS as u64));
+        reader.read_part(0, sequence, &mut out[..MAX_PART_BYTES - 3]);
+        assert_eq!(
+            out[..MAX_PART_BYTES - 3],
+            bytes[3..MAX_PART_BYTES],
+            "a part has room beside what is posted"
+        );
+        reader.read(0, sequence, 0, &mut out);
+        assert!(out == bytes);
+        if sequence >= SLOTS as u64 {
+            assert_eq!(reader.look(0, sequence - SLOTS as u64), Look::Later);
+        }
+        // All slots are full; a member that reads them is named, until it has passed the oldest.
+        if sequence % SLOTS as u64 == SLOTS as u64 - 1 {
+            assert_eq!(writer.room(sequence + 1), Err(1));
+            reader.pass(sequence + 1 - SLOTS as u64);
+            assert_eq!(writer.room(sequence + 1), Err(1));
+            reader.pass(sequence + 2 - SLOTS as u64);
+            assert_eq!(writer.room(sequence + 1), Ok(()));
+            assert_eq!(writer.room(sequence + 2), Err(1));
+            reader.pass(sequence + 1);
+        }
+    }
+    reader.pass(100);
+    // What no member reads need not wait, nor does a call that all have entered.
+    for sequence in 100..150 {
+        assert_eq!(writer.room(sequence), Ok(()));
+        writer.post(sequence, POST, once(&[1]), sequence >= 120);
+        if sequence >= 120 {
+            writer.all_entered(sequence);
+        }
+    }
+}
+
+/// Posts of any lengths, in wide memory and without, are there until their reader has passed them.
+#[test]
+fn posts_stay_until_they_are_passed() {
+    let mut pools = two();
+    // The first area has wide memory, and others have none.
+    let mut both = [open(&mut pools), open(&mut pools)];
+    let longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
+        both.each_mut().map(|[_, writer]| {
+            writer.pauses.crowded = crowded;
+            writer.longest()
+        })
+    };
+    assert_eq!(longest(false, &mut both), [MAX_POST_BYTES; 2]);
+    assert_eq!(longest(true, &mut both), [MAX_WIDE_POST_BYTES, MAX_POST_BYTES]);
+    for [reader, writer] in &mut both {
+        let most = writer.longest();
+        let len = |sequence: u64| {
+            let mixed = (sequence + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+            usize::try_from(mixed).unwrap() % (most + 1)
+        };
+        let bytes = |sequence: u64| -> Vec<u8> {
+            (0..len(sequence) as u64).map(|i| (i * 7 + sequence).to_le_bytes()[0]).collect()
+        };
+        for sequence in 0..if cfg!(miri) { 50 } else { 1000u64 } {
+            if let Some(oldest) = sequence.checked_sub(SLOTS as u64) {
+                let mut out = vec![0; len(oldest)];
+                assert_eq!(reader.look(0, oldest), Look::Posted(POST));
+                reader.read(0, oldest, 0, &mut out);
+                assert!(out == bytes(oldest), "call {oldest}");
+                reader.pass(oldest + 1);
+            }
+            assert_eq!(writer.room(sequence), Ok(()));
+            writer.post(sequence, POST, once(&bytes(sequence)), true);
+        }
+    }
+    // A slot that names no place in wide memory has its reader read some of it.
+    let [reader, writer] = &mut both[0];
+    reader.pass(2000);
+    assert_eq!(writer.room(2000), Ok(()));
+    writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
+    let area = &writer.areas[writer.mine].memory;
+    // SAFETY: inside the slot, which no thread reads meanwhile.
+    unsafe { area.write(slot(2000) + BYTES, [0xFF; 8].as_ptr(), 8) };
+    reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
+    reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5]);
+    // Of one in a slot nothing is read behind its end.
+    assert_eq!(writer.room(2001), Ok(()));
+    writer.post(2001, POST, once(&[1]), true);
+    let mut out = vec![7; MAX_WIDE_POST_BYTES];
+    reader.read(0, 2001, 0, &mut out);
+    assert!(out.iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn areas_come_back_when_no_member_reads_them() {
+    let mut pools = two();
+    let mut kept: Vec<_> = (0..MAX_CALL_SLOTS).map(|_| open(&mut pools)).collect();
+    assert_eq!(pools[0].ticket(), None);
+    let [mut a, mut b] = kept.swap_remove(4);
+    b.post(0, POST, once(&[1]), true);
+    b.pass(1);
+    assert!(a.is_quiet() && !b.is_quiet());
+    a.pass(1);
+    assert!(a.is_quiet() && b.is_quiet());
+    // A member that uses its area for other slots need not be asked.
+    b.pass(2);
+    assert!(!b.is_quiet());
+    drop(a);
+    let again = pools[0].ticket().unwrap();
+    assert!(b.is_quiet());
+    drop(b);
+    let ticket = pools[1].ticket().unwrap();
+    // What stood there is gone.
+    let [a, _b] = pools.each_mut().map(|b| b.open(&[(3, again), (7, ticket)]).unwrap());
+    assert_eq!([0, 1].map(|m| a.look(m, 0)), [Look::Nothing; 2]);
+    pools[0].take_back(again);
+    assert!(pools[0].open(&[(3, again), (8, ticket)]).is_none(), "rank 8 is elsewhere");
+    assert!(pools[0].open(&[(3, again), (7, 0xFF)]).is_none(), "there is no such area");
+}
