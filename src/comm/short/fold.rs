@@ -313,7 +313,7 @@ impl Run<'_, '_> {
     /// Folds the contributions of two ranks, from byte `at` on: what the other has posted with ours where that lies, in `send` or else in
     /// `recv`. So nothing is copied but what the other has posted, as operators never see memory that others could write.
     fn fold_two(&mut self, at: usize, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        let (ours_is, theirs_is) = match self.rank() {
+        let (ours, theirs) = match self.rank() {
             0 => (Side::SourceLeft, Side::SourceRight),
             _ => (Side::SourceRight, Side::SourceLeft),
         };
@@ -321,18 +321,18 @@ impl Run<'_, '_> {
         self.await_post(other)?;
         self.done.reduced_bytes += recv.len() as u64;
         let piece = FOLD_PIECE_BYTES.max(by.element()) / by.element() * by.element();
-        let (mut at, mut partials) = (at, self.take_partials());
-        let ours = send.unwrap_or_default().chunks(piece).map(Some).chain(std::iter::repeat(None));
-        let done = recv.chunks_mut(piece).zip(ours).try_for_each(|(out, send)| {
-            let place = at;
-            at += out.len();
-            if let Some(send) = send {
-                self.read(other, place, out)?;
-                return by.reduce(out, send, ours_is);
-            }
+        let places = (at..).step_by(piece);
+        if let Some(send) = send {
+            return recv.chunks_mut(piece).zip(send.chunks(piece)).zip(places).try_for_each(|((out, send), at)| {
+                self.read(other, at, out)?;
+                by.reduce(out, send, ours)
+            });
+        }
+        let mut partials = self.take_partials();
+        let done = recv.chunks_mut(piece).zip(places).try_for_each(|(out, at)| {
             let came = &mut partials[..out.len()];
-            self.read(other, place, came)?;
-            by.reduce(out, came, theirs_is)
+            self.read(other, at, came)?;
+            by.reduce(out, came, theirs)
         });
         self.held.short_calls.partials = partials;
         done

@@ -92,7 +92,7 @@ impl CallSlots {
                 // that they were of (`room`), and neither the flag nor EXTENT names them yet.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
-            match spins {
+            match spins && len > PART_BYTES {
                 true => self.way.pass(part.len(), write),
                 false => write(Stores::Microcode),
             }
