@@ -5,10 +5,12 @@ use crate::{all, print_if_failing, run, seed};
 use circulant::{Communicator, InPlace, Options, Result, ops};
 use circulant_tests::collective::cover::Random;
 
-/// Elements of 8 bytes that the longest post has, of a call that combines them or where ranks have a core each.
+/// Elements of 8 bytes that the longest post has, of a call in which more than two ranks combine them.
 const LONGEST: usize = 2048;
-/// The same of other calls.
-const WIDEST: usize = 4 * LONGEST;
+/// The same of other calls, where ranks share cores.
+const WIDE: usize = 4 * LONGEST;
+/// The same where each has a core of its own.
+const WIDEST: usize = 8 * LONGEST;
 
 /// All roots, both kinds of buffers, the lengths around the bounds of each operation; with a call by plan and one on another
 /// communicator in between.
@@ -19,7 +21,8 @@ fn every_operation_at_every_root_about_the_bounds() {
         all(p, |_, comm| {
             let (other, mut random, mut call) = (comm.dup()?, Random(seed), 0);
             let mut lengths = vec![0, 1, p, 8, 100];
-            let bounds = [LONGEST / p, LONGEST, WIDEST / p, WIDEST];
+            let widest = if p <= 2 { WIDEST } else { WIDE };
+            let bounds = [LONGEST / p, LONGEST, WIDE / p, WIDE, widest];
             lengths.extend(bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
             for (name, operation) in calls::ALL {
                 for len in &lengths {

@@ -8,6 +8,7 @@
 
 mod bounds;
 mod calls;
+mod lent;
 
 use calls::{Case, given};
 use circulant::comm::Local;

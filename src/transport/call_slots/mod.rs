@@ -245,10 +245,10 @@ impl CallSlots {
     /// The longest post, in bytes, of a call that does not reduce (of one that reduces: [`MAX_POST_BYTES`], but between two members). The same at all
     /// members: it depends on the ranks and cores of the node, and on whose areas have wide memory, which all of them know.
     pub(crate) fn longest(&self) -> usize {
-        match (self.wide, self.pauses.spins, self.pauses.crowded) {
-            (false, _, _) | (true, false, false) => MAX_POST_BYTES,
-            (true, _, true) => MAX_CROWDED_POST_BYTES,
-            (true, true, false) => MAX_WIDE_POST_BYTES,
+        match (self.wide, self.pauses.crowded) {
+            (false, _) => MAX_POST_BYTES,
+            (true, true) => MAX_CROWDED_POST_BYTES,
+            (true, false) => MAX_WIDE_POST_BYTES,
         }
     }
 

@@ -20,7 +20,7 @@ const EXTENT: usize = BYTES + 8;
 /// posts".
 const PART_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
 /// Shorter posts, in bytes, are not lent: their writer copies them sooner than it waits for all readers. Chosen: see there.
-const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
+pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
 
 /// How a member shows its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Posts of two members in one process.
 
+use super::post::MIN_LENT_BYTES as MIN_LENT;
 use super::*;
 use crate::transport::slot_pool::MAX_CALL_SLOTS;
 use crate::transport::slot_pool::tests::{open, two};
@@ -80,15 +81,37 @@ fn posts_stay_until_they_are_passed() {
     let mut pools = two();
     // The first area has wide memory, and others have none.
     let mut both = [open(&mut pools), open(&mut pools)];
-    let longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
+    let mut longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
         both.each_mut().map(|[_, writer]| {
             writer.pauses.crowded = crowded;
             writer.longest()
         })
     };
-    assert_eq!(longest(false, &mut both), [MAX_POST_BYTES; 2]);
-    assert_eq!(longest(true, &mut both), [MAX_WIDE_POST_BYTES, MAX_POST_BYTES]);
-    for [reader, writer] in &mut both {
+    assert_eq!(longest(true, &mut both), [MAX_CROWDED_POST_BYTES, MAX_POST_BYTES]);
+    stay(&mut both, 0);
+    assert_eq!(longest(false, &mut both), [MAX_WIDE_POST_BYTES, MAX_POST_BYTES]);
+    stay(&mut both, 1000);
+    // A slot that names no place in wide memory, and more bytes than there are, has its reader read some of it.
+    let [reader, writer] = &mut both[0];
+    reader.pass(2000);
+    assert_eq!(writer.room(2000), Ok(()));
+    writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
+    [BYTES, BYTES + 8].iter().for_each(|at| writer.areas[writer.mine].slot(2000, *at).store(u64::MAX, Ordering::Relaxed));
+    assert_eq!(reader.place(0, 2000), Place::Area(MAX_WIDE_POST_BYTES));
+    reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
+    reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5]);
+    // Of one in a slot nothing is read behind its end.
+    assert_eq!(writer.room(2001), Ok(()));
+    writer.post(2001, POST, once(&[1]), true);
+    assert_eq!(reader.place(0, 2001), Place::Area(MAX_POST_BYTES));
+    let mut out = vec![7; MAX_WIDE_POST_BYTES];
+    reader.read(0, 2001, 0, &mut out);
+    assert!(out.iter().all(|byte| *byte == 7));
+}
+
+/// Posts of all lengths from call `first` on, each read when all slots are in use.
+fn stay(both: &mut [[CallSlots; 2]; 2], first: u64) {
+    for [reader, writer] in both {
         let most = writer.longest();
         let len = |sequence: u64| {
             let mixed = (sequence + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
@@ -97,10 +120,12 @@ fn posts_stay_until_they_are_passed() {
         let bytes = |sequence: u64| -> Vec<u8> {
             (0..len(sequence) as u64).map(|i| (i * 7 + sequence).to_le_bytes()[0]).collect()
         };
-        for sequence in 0..if cfg!(miri) { 50 } else { 1000u64 } {
-            if let Some(oldest) = sequence.checked_sub(SLOTS as u64) {
+        reader.pass(first);
+        for sequence in first..first + if cfg!(miri) { 50 } else { 1000u64 } {
+            if let Some(oldest) = sequence.checked_sub(SLOTS as u64).filter(|oldest| *oldest >= first) {
                 let mut out = vec![0; len(oldest)];
                 assert_eq!(reader.look(0, oldest), Look::Posted(POST));
+                assert!(matches!(reader.place(0, oldest), Place::Area(ready) if ready >= len(oldest)));
                 reader.read(0, oldest, 0, &mut out);
                 assert!(out == bytes(oldest), "call {oldest}");
                 reader.pass(oldest + 1);
@@ -109,22 +134,48 @@ fn posts_stay_until_they_are_passed() {
             writer.post(sequence, POST, once(&bytes(sequence)), true);
         }
     }
-    // A slot that names no place in wide memory has its reader read some of it.
-    let [reader, writer] = &mut both[0];
-    reader.pass(2000);
-    assert_eq!(writer.room(2000), Ok(()));
-    writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
-    let area = &writer.areas[writer.mine].memory;
-    // SAFETY: inside the slot, which no thread reads meanwhile.
-    unsafe { area.write(slot(2000) + BYTES, [0xFF; 8].as_ptr(), 8) };
-    reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
-    reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5]);
-    // Of one in a slot nothing is read behind its end.
-    assert_eq!(writer.room(2001), Ok(()));
-    writer.post(2001, POST, once(&[1]), true);
-    let mut out = vec![7; MAX_WIDE_POST_BYTES];
-    reader.read(0, 2001, 0, &mut out);
-    assert!(out.iter().all(|byte| *byte == 7));
+}
+
+/// The bytes of a long post can be read part by part while it is written: an iterator looks between two of its pieces.
+#[test]
+fn a_long_post_shows_its_parts() {
+    let mut pools = two();
+    let [reader, mut writer] = open(&mut pools);
+    let (bytes, seen) = (vec![3; MAX_POST_BYTES], std::cell::RefCell::new(Vec::new()));
+    let pieces = (0..8).map(|i| {
+        seen.borrow_mut().push((i, reader.look(0, 5), reader.place(0, 5)));
+        &bytes[..]
+    });
+    writer.post(5, POST, pieces, true);
+    assert_eq!(reader.place(0, 5), Place::Area(MAX_WIDE_POST_BYTES));
+    let seen = seen.into_inner();
+    // The first eight looks are those that add up the lengths.
+    assert!(seen[..9].iter().all(|(_, look, _)| *look == Look::Nothing));
+    for (i, look, place) in &seen[9..] {
+        assert_eq!((*look, *place), (Look::Posted(POST), Place::Area(i * MAX_POST_BYTES)));
+    }
+}
+
+/// What is lent is described, and stays until its readers have passed the call.
+#[test]
+fn a_lent_post_says_where_its_bytes_are() {
+    let mut pools = two();
+    let [mut reader, mut writer] = open(&mut pools);
+    assert!(writer.lends(MIN_LENT) && !writer.lends(MIN_LENT - 1));
+    let lent = crate::transport::Lent { chunk: 0xABCD_EF01, fd: 0x8765_4321, at: u64::MAX - 5 };
+    for sequence in 0..3 * SLOTS as u64 {
+        assert_eq!(writer.room(sequence), Ok(()));
+        writer.lend(sequence, POST, lent);
+        assert_eq!((reader.look(0, sequence), reader.place(0, sequence)), (Look::Posted(POST), Place::Lent(lent)));
+        assert!(!writer.watch_passed(1, sequence));
+        reader.pass(sequence + 1);
+        assert!(writer.watch_passed(1, sequence));
+    }
+    // Others have no wide memory, and their posts no reader that is near enough.
+    let [_, other] = open(&mut pools);
+    assert!(!other.lends(MAX_POST_BYTES));
+    writer.pauses.spins = false;
+    assert!(!writer.lends(MAX_POST_BYTES), "ranks that share cores would wait for their turn once more");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Endpoints of one process, on real shared memory; some of the peers misbehave.
 
+mod lent;
 mod rings;
 mod threads;
 

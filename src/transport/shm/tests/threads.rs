@@ -2,7 +2,7 @@
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Post, SLOTS};
+use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Place, Post, SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
@@ -66,6 +66,10 @@ fn call_slots_between_threads() {
                             thread::yield_now();
                         }
                         assert_eq!(slots.look(1 - me, call), Look::Posted(post));
+                        // A long one is shown while it is written.
+                        while matches!(slots.place(1 - me, call), Place::Area(ready) if ready < len) {
+                            thread::yield_now();
+                        }
                         let mut out = vec![0; len];
                         slots.read(1 - me, call, 0, &mut out);
                         assert_eq!(out, vec![value(1 - me, call); len]);

@@ -1,0 +1,197 @@
+//! Calls whose bytes readers find where they lie: in memory of an arena, with plain memory at some of the ranks.
+
+use crate::calls::given;
+use crate::{run, seed};
+use circulant::{Buf, Communicator, ErrorKind, InPlace, Result, ops};
+use circulant_tests::collective::cover::Random;
+use std::ops::{Deref, DerefMut};
+
+/// Waits as if each rank had a core of its own, as ranks that share some lend nothing.
+const SPIN: (&str, &str) = ("wait", "spin");
+
+/// Elements of memory of an arena or of a vector.
+enum Memory {
+    Arena(Buf<u64>),
+    Plain(Vec<u64>),
+}
+
+impl Deref for Memory {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        match self {
+            Self::Arena(buffer) => buffer,
+            Self::Plain(vector) => vector,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        match self {
+            Self::Arena(buffer) => buffer,
+            Self::Plain(vector) => vector,
+        }
+    }
+}
+
+fn memory(comm: &Communicator, arena: bool, content: &[u64]) -> Result<Memory> {
+    if !arena {
+        return Ok(Memory::Plain(content.to_vec()));
+    }
+    let mut buffer = comm.alloc(content.len())?;
+    buffer.copy_from_slice(content);
+    Ok(Memory::Arena(buffer))
+}
+
+/// Memory of one rank for one call after the other.
+struct Rank<'a> {
+    comm: &'a Communicator,
+    arena: bool,
+    call: usize,
+    len: usize,
+}
+
+impl Rank<'_> {
+    /// What a rank gives, in our kind of memory.
+    fn given(&self) -> Result<Memory> {
+        memory(self.comm, self.arena, &given(self.call, self.comm.rank(), self.len))
+    }
+
+    fn room(&self, len: usize) -> Result<Memory> {
+        memory(self.comm, self.arena, &vec![7; len])
+    }
+
+    fn block(&self, rank: usize) -> Vec<u64> {
+        given(self.call, rank, self.len)
+    }
+
+    /// The blocks of all, one behind the other.
+    fn blocks(&self) -> Vec<u64> {
+        (0..self.comm.size()).flat_map(|rank| self.block(rank)).collect()
+    }
+
+    fn folded(&self) -> Vec<u64> {
+        let xor = |sum: Vec<u64>, one: Vec<u64>| sum.iter().zip(one).map(|(a, b)| a ^ b).collect();
+        (0..self.comm.size()).map(|rank| self.block(rank)).reduce(xor).unwrap()
+    }
+}
+
+/// Each operation with this memory. What was sent is overwritten as soon as the call has returned.
+fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
+    let (comm, p, r, len) = (rank.comm, rank.comm.size(), rank.comm.rank(), rank.len);
+    let what = |name: &str| format!("{name} of {len} from {root} at {r} of {p}");
+    let mut send = rank.given()?;
+    comm.bcast(&mut send, root)?;
+    assert!(*send == *rank.block(root), "{}", what("bcast"));
+    send.fill(1);
+    let (mut send, mut all) = (rank.given()?, rank.room(p * len)?);
+    comm.allgather(&*send, &mut all)?;
+    send.fill(2);
+    assert!(*all == *rank.blocks(), "{}", what("allgather"));
+    all.fill(3);
+    all[r * len..][..len].copy_from_slice(&rank.block(r));
+    comm.allgather(InPlace, &mut all)?;
+    assert!(*all == *rank.blocks(), "{}", what("allgather in place"));
+    all.fill(4);
+    let mut send = rank.given()?;
+    comm.gather(&*send, &mut all[..if r == root { p * len } else { 0 }], root)?;
+    send.fill(5);
+    assert!(r != root || *all == *rank.blocks(), "{}", what("gather"));
+    let mut blocks = memory(comm, rank.arena, &rank.blocks())?;
+    let mut recv = rank.room(len)?;
+    comm.scatter(&blocks[..if r == root { p * len } else { 0 }], &mut *recv, root)?;
+    blocks.fill(6);
+    assert!(*recv == *rank.block(r), "{}", what("scatter"));
+    let mut send = rank.given()?;
+    let part = len / p;
+    comm.alltoall(&send[..part * p], &mut recv[..part * p])?;
+    send.fill(8);
+    assert!((0..p).all(|j| recv[j * part..][..part] == rank.block(j)[r * part..][..part]), "{}", what("alltoall"));
+    let mut send = rank.given()?;
+    comm.alltoall(InPlace, &mut send[..part * p])?;
+    assert!((0..p).all(|j| send[j * part..][..part] == rank.block(j)[r * part..][..part]), "{}", what("alltoall in place"));
+    let mut send = rank.given()?;
+    comm.allreduce(&*send, &mut recv, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
+    send.fill(9);
+    assert!(*recv == *rank.folded(), "{}", what("allreduce"));
+    let mut send = rank.given()?;
+    comm.allreduce(InPlace, &mut send, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
+    assert!(*send == *rank.folded(), "{}", what("allreduce in place"));
+    recv.fill(10);
+    let mut send = rank.given()?;
+    comm.reduce(&*send, &mut recv[..if r == root { len } else { 0 }], ops::user("xor", true, |a: u64, b: u64| a ^ b), root)?;
+    send.fill(11);
+    assert!(r != root || *recv == *rank.folded(), "{}", what("reduce"));
+    Ok(())
+}
+
+/// All kinds of memory at each rank, lengths about those at which posts are lent, parted, and no longer short.
+#[test]
+fn blocks_come_as_they_were_when_they_were_sent() {
+    let seed = seed();
+    for p in [2, 3] {
+        let results = run(vec![0; p], &[SPIN], |_, comm| {
+            let mut random = Random(seed);
+            let lengths = [1000, 1023, 1024, 1025, 2048, 2049, 5000, 8192, 8193, 16_384, 16_385];
+            for (call, len) in lengths.into_iter().cycle().take(44).enumerate() {
+                let (kinds, root) = (random.below(1 << p), random.below(p));
+                let rank = Rank { comm, arena: kinds >> comm.rank() & 1 == 1, call, len };
+                each_operation(&rank, root)?;
+            }
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
+/// A rank that never comes to read what is lent to it is waited for, as long as the deadline says, and missed when it is gone.
+#[test]
+fn readers_that_stay_away_or_leave_are_named() {
+    for leaves in [false, true] {
+        let results = run(vec![0; 3], &[SPIN, ("deadline", if leaves { "20" } else { "1" })], |_, comm| {
+            let mut data = comm.alloc::<u64>(4096)?;
+            comm.bcast(&mut data, 0)?;
+            comm.barrier()?;
+            if comm.rank() == 2 {
+                if leaves {
+                    return Err(circulant::Error::new(ErrorKind::Argument, "gone"));
+                }
+                std::thread::sleep(std::time::Duration::from_secs(3));
+            }
+            comm.bcast(&mut data, 0)
+        });
+        let e = results[0].as_ref().unwrap_err();
+        let kind = if leaves { ErrorKind::PeerLost } else { ErrorKind::Timeout };
+        assert_eq!((e.kind(), e.peer()), (kind, Some(2)), "{e}");
+        // That a rank is gone another may have noticed first, in its next call.
+        assert!(leaves || e.to_string().contains("bcast"), "{e}");
+    }
+}
+
+/// Two ranks fold long vectors piece by piece, in the order of ranks, also of elements that are no power of two.
+#[test]
+fn two_ranks_fold_long_vectors_in_order() {
+    type Wide = [u32; 3];
+    let last = |a: Wide, b: Wide| [a[0].wrapping_mul(3).wrapping_add(b[0]), b[1], a[2]];
+    for settings in [&[SPIN][..], &[]] {
+        let results = run(vec![0; 2], settings, |world, comm| {
+            for len in [1366, 5000, 10_900] {
+                let of = |rank: usize| -> Vec<Wide> { (0..len).map(|i| [i as u32 * 7, rank as u32, 9 - rank as u32]).collect() };
+                let expected: Vec<Wide> = of(0).into_iter().zip(of(1)).map(|(a, b)| last(a, b)).collect();
+                let before = world.stats().messages;
+                let (mine, mut sum) = (of(comm.rank()), vec![[0; 3]; len]);
+                comm.allreduce(&mine, &mut sum, ops::user("last", false, last))?;
+                assert!(sum == expected, "{len}");
+                let mut sum = mine;
+                comm.allreduce(InPlace, &mut sum, ops::user("last", false, last))?;
+                assert!(sum == expected, "{len} in place");
+                // More than a core for each: nothing but posts. (A rank that waits for long tells the other.)
+                let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+                assert!(cores < 2 || world.stats().messages - before < 2, "{len}");
+            }
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
