@@ -13,8 +13,8 @@
 //! them at the same peer: shared memory, TCP and RDMA's reliable connections are such, but neither several interfaces nor datagrams.
 
 use super::{
-    Access, Clock, Delivery, Lent, Limits, Mapping, MemoryAttributes, Posted, Registration, Remote, Sink, SlotPool,
-    Source, Transport,
+    Access, Clock, Delivery, Lent, Limits, Mapping, MemoryAttributes, Posted, Registration, Remote, Sink,
+    SlotPool, Source, Transport,
 };
 use crate::config::ForcedLimits;
 use crate::error::{Result, argument};

@@ -5,7 +5,8 @@
 
 use super::shm::Shm;
 use super::{
-    Access, HardwareCounts, Lent, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source, Transport,
+    Access, HardwareCounts, Lent, Limits, Mapping, Posted, Registration, Remote, Sink, SlotPool, Source,
+    Transport,
 };
 use crate::error::{Error, ErrorKind, Result, argument};
 use std::fs::File;

@@ -69,16 +69,8 @@ impl SlotPool {
     pub(super) fn new(locals: &[u32], mine: usize, memory: Areas, file: Arc<File>, pauses: Pauses) -> Self {
         let locals = locals.iter().map(|rank| (*rank, None)).collect();
         let free = Arc::new(AtomicU32::new(u32::MAX));
-        let mut this = Self {
-            locals,
-            mine,
-            file,
-            free,
-            present: 0,
-            given: [0; MAX_CALL_SLOTS],
-            generation: 0,
-            pauses,
-        };
+        let mut this =
+            Self { locals, mine, file, free, present: 0, given: [0; MAX_CALL_SLOTS], generation: 0, pauses };
         this.add(mine, memory);
         this
     }

@@ -107,10 +107,18 @@ fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
     let part = len / p;
     comm.alltoall(&send[..part * p], &mut recv[..part * p])?;
     send.fill(8);
-    assert!((0..p).all(|j| recv[j * part..][..part] == rank.block(j)[r * part..][..part]), "{}", what("alltoall"));
+    assert!(
+        (0..p).all(|j| recv[j * part..][..part] == rank.block(j)[r * part..][..part]),
+        "{}",
+        what("alltoall")
+    );
     let mut send = rank.given()?;
     comm.alltoall(InPlace, &mut send[..part * p])?;
-    assert!((0..p).all(|j| send[j * part..][..part] == rank.block(j)[r * part..][..part]), "{}", what("alltoall in place"));
+    assert!(
+        (0..p).all(|j| send[j * part..][..part] == rank.block(j)[r * part..][..part]),
+        "{}",
+        what("alltoall in place")
+    );
     let mut send = rank.given()?;
     comm.allreduce(&*send, &mut recv, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
     send.fill(9);
@@ -120,7 +128,12 @@ fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
     assert!(*send == *rank.folded(), "{}", what("allreduce in place"));
     recv.fill(10);
     let mut send = rank.given()?;
-    comm.reduce(&*send, &mut recv[..if r == root { len } else { 0 }], ops::user("xor", true, |a: u64, b: u64| a ^ b), root)?;
+    comm.reduce(
+        &*send,
+        &mut recv[..if r == root { len } else { 0 }],
+        ops::user("xor", true, |a: u64, b: u64| a ^ b),
+        root,
+    )?;
     send.fill(11);
     assert!(r != root || *recv == *rank.folded(), "{}", what("reduce"));
     Ok(())
@@ -177,7 +190,9 @@ fn two_ranks_fold_long_vectors_in_order() {
     for settings in [&[SPIN][..], &[]] {
         let results = run(vec![0; 2], settings, |world, comm| {
             for len in [1366, 5000, 10_900] {
-                let of = |rank: usize| -> Vec<Wide> { (0..len).map(|i| [i as u32 * 7, rank as u32, 9 - rank as u32]).collect() };
+                let of = |rank: usize| -> Vec<Wide> {
+                    (0..len).map(|i| [i as u32 * 7, rank as u32, 9 - rank as u32]).collect()
+                };
                 let expected: Vec<Wide> = of(0).into_iter().zip(of(1)).map(|(a, b)| last(a, b)).collect();
                 let before = world.stats().messages;
                 let (mine, mut sum) = (of(comm.rank()), vec![[0; 3]; len]);

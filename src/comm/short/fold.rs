@@ -62,7 +62,9 @@ impl Communicator {
             },
             |run| {
                 match (send, root) {
-                    (send, Some(root)) if !gets => return run.lend(send.unwrap_or_default(), Readers::One(root)),
+                    (send, Some(root)) if !gets => {
+                        return run.lend(send.unwrap_or_default(), Readers::One(root));
+                    }
                     (_, Some(_)) if run.size() == 2 => run.post_nothing()?,
                     (Some(send), None) if run.size() == 2 => run.lend(send, Readers::All)?,
                     _ => run.post(send.unwrap_or(recv))?,
@@ -323,10 +325,12 @@ impl Run<'_, '_> {
         let piece = FOLD_PIECE_BYTES.max(by.element()) / by.element() * by.element();
         let places = (at..).step_by(piece);
         if let Some(send) = send {
-            return recv.chunks_mut(piece).zip(send.chunks(piece)).zip(places).try_for_each(|((out, send), at)| {
-                self.read(other, at, out)?;
-                by.reduce(out, send, ours)
-            });
+            return recv.chunks_mut(piece).zip(send.chunks(piece)).zip(places).try_for_each(
+                |((out, send), at)| {
+                    self.read(other, at, out)?;
+                    by.reduce(out, send, ours)
+                },
+            );
         }
         let mut partials = self.take_partials();
         let done = recv.chunks_mut(piece).zip(places).try_for_each(|(out, at)| {

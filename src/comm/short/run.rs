@@ -10,8 +10,8 @@ use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting}
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::ops::{Element, Reducer};
-use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
 use crate::transport::Lent;
+use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.

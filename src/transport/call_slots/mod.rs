@@ -74,7 +74,11 @@ const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
 const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 /// The longest post, in bytes, that lies in its slot where there is wide memory and each rank has a core of its own. Chosen: calls of 1000 and 3000 bytes took up to a third longer
 /// with theirs there, calls of 8000 a fifth to a half less.
-const MAX_NARROW_BYTES: usize = if cfg!(miri) { 64 } else { 4 << 10 };
+const MAX_NARROW_BYTES: usize = match () {
+    _ if cfg!(loom) => 2,
+    _ if cfg!(miri) => 64,
+    _ => 4 << 10,
+};
 /// Bytes of wide memory where each rank has a core of its own: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
 pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 32 * MAX_POST_BYTES } else { 2 << 20 };
 /// Bytes of it that are used where ranks share cores: room for all posts that a member may still read.

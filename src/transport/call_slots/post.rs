@@ -1,8 +1,8 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory part by part, or lent where they lie.
 
 use super::{
-    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post, WIDE_ALIGN_BYTES,
-    WIDE_BYTES, flag, slot, turn,
+    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post,
+    WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -18,7 +18,11 @@ const WHERE: usize = BYTES;
 const EXTENT: usize = BYTES + 8;
 /// Bytes of a post that its readers copy while the next are written, where each rank has a core of its own. Chosen: see docs/design.md, "Wide
 /// posts".
-const PART_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 16 << 10 };
+const PART_BYTES: usize = match () {
+    _ if cfg!(loom) => 8,
+    _ if cfg!(any(test, miri)) => 1 << 10,
+    _ => 16 << 10,
+};
 /// Shorter posts, in bytes, are not lent: their writer copies them sooner than it waits for all readers. Chosen: see there.
 pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
 
@@ -119,6 +123,12 @@ impl CallSlots {
         self.posted[turn(sequence)] = sequence + 1;
     }
 
+    /// The next post begins where the first one did.
+    #[cfg(loom)]
+    pub(crate) fn begin_again(&mut self) {
+        self.next_wide = 0;
+    }
+
     /// Sets the flag.
     #[inline]
     fn show(&self, sequence: u64, post: Post, how: u64) {
@@ -141,7 +151,8 @@ impl CallSlots {
                 Place::Area(usize::try_from(ready).unwrap_or(0).min(MAX_WIDE_POST_BYTES))
             }
             _ => {
-                let [a, b, c, d, e, f, g, h] = area.slot(sequence, WHERE).load(Ordering::Relaxed).to_le_bytes();
+                let [a, b, c, d, e, f, g, h] =
+                    area.slot(sequence, WHERE).load(Ordering::Relaxed).to_le_bytes();
                 Place::Lent(Lent {
                     chunk: u32::from_le_bytes([e, f, g, h]),
                     fd: u32::from_le_bytes([a, b, c, d]),

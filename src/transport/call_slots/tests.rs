@@ -96,7 +96,9 @@ fn posts_stay_until_they_are_passed() {
     reader.pass(2000);
     assert_eq!(writer.room(2000), Ok(()));
     writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
-    [BYTES, BYTES + 8].iter().for_each(|at| writer.areas[writer.mine].slot(2000, *at).store(u64::MAX, Ordering::Relaxed));
+    [BYTES, BYTES + 8]
+        .iter()
+        .for_each(|at| writer.areas[writer.mine].slot(2000, *at).store(u64::MAX, Ordering::Relaxed));
     assert_eq!(reader.place(0, 2000), Place::Area(MAX_WIDE_POST_BYTES));
     reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5]);
     reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5]);
@@ -166,7 +168,10 @@ fn a_lent_post_says_where_its_bytes_are() {
     for sequence in 0..3 * SLOTS as u64 {
         assert_eq!(writer.room(sequence), Ok(()));
         writer.lend(sequence, POST, lent);
-        assert_eq!((reader.look(0, sequence), reader.place(0, sequence)), (Look::Posted(POST), Place::Lent(lent)));
+        assert_eq!(
+            (reader.look(0, sequence), reader.place(0, sequence)),
+            (Look::Posted(POST), Place::Lent(lent))
+        );
         assert!(!writer.watch_passed(1, sequence));
         reader.pass(sequence + 1);
         assert!(writer.watch_passed(1, sequence));

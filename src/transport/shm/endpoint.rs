@@ -19,7 +19,8 @@ use crate::transport::node_memory::has_ended;
 use crate::transport::pauses::Pauses;
 use crate::transport::slot_pool::SlotPool;
 use crate::transport::{
-    Access, Borrow, Copier, Lent, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport, Wait,
+    Access, Borrow, Copier, Lent, Limits, MESSAGE_MAX, Posted, Registration, Remote, Sink, Source, Transport,
+    Wait,
 };
 use std::collections::VecDeque;
 use std::fs::File;

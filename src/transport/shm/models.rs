@@ -5,7 +5,10 @@ use super::doorbell::{self, For};
 use super::ring::{Kind, Reader, Record, RingMemory, Writer};
 use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
-use crate::transport::call_slots::{AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Post};
+use crate::transport::Lent;
+use crate::transport::call_slots::{
+    AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Place, Post, WIDE_BYTES,
+};
 use crate::transport::pauses::Pauses;
 use loom::sync::Arc;
 use loom::thread;
@@ -142,6 +145,86 @@ fn slots_from_one_to_one() {
 #[test]
 fn slots_from_one_to_two() {
     call_slots(3, 1, 1, true);
+}
+
+/// The parts of a long post are written before they are shown, and written over when its reader has passed the call.
+#[test]
+fn parts_of_a_post() {
+    const CALLS: u64 = 3;
+    model(2, || {
+        let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
+        let join = |mine: usize| {
+            let member = |i: usize| MemberArea::new(Area(areas[i].clone()), Some(Area(wides[i].clone())), 1);
+            let members = vec![member(0), member(1)];
+            CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false))
+        };
+        let (mut writer, mut reader) = (join(0), join(1));
+        // One part in each cell.
+        let bytes = |call: u64| [1u64, 2, 3].map(|n| (n + 4 * call).to_le_bytes());
+        let post = Post { code: 1, hash: 5, past: 7 };
+        let writing = thread::spawn(move || {
+            for call in 0..CALLS {
+                // Where all posts lie in one place, only that the reader has passed lets it be written again.
+                while call > 0 && !writer.has_passed(1, call - 1) {
+                    thread::yield_now();
+                }
+                assert!(writer.room(call).is_ok());
+                writer.begin_again();
+                writer.post(call, post, std::iter::once(bytes(call).as_flattened()), true);
+            }
+        });
+        for call in 0..CALLS {
+            while reader.look(0, call) == Look::Nothing {
+                thread::yield_now();
+            }
+            for (at, part) in (0..).step_by(8).zip(bytes(call)) {
+                while matches!(reader.place(0, call), Place::Area(ready) if ready <= at) {
+                    thread::yield_now();
+                }
+                let mut out = [0; 8];
+                reader.read(0, call, at, &mut out);
+                assert_eq!(out, part);
+            }
+            reader.pass(call + 1);
+        }
+        writing.join().unwrap();
+    });
+}
+
+/// What is lent is read before its reader passes the call, so that it can be written afterwards.
+#[test]
+fn lent_bytes() {
+    model(3, || {
+        let areas = [0; 2].map(|_| Cells::new(AREA_BYTES));
+        let join = |mine: usize| {
+            let members = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), None, 1)).collect();
+            CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false))
+        };
+        let (mut writer, mut reader, bytes) = (join(0), join(1), Cells::new(8));
+        let there = bytes.clone();
+        let post = Post { code: 1, hash: 5, past: 7 };
+        let writing = thread::spawn(move || {
+            for call in 0..2 {
+                bytes.write(0, &call, 1);
+                assert!(writer.room(call.into()).is_ok());
+                writer.lend(call.into(), post, Lent { chunk: 3, fd: 4, at: 9 });
+                while !writer.has_passed(1, call.into()) {
+                    thread::yield_now();
+                }
+            }
+        });
+        for call in 0..2u8 {
+            while reader.look(0, call.into()) == Look::Nothing {
+                thread::yield_now();
+            }
+            assert_eq!(reader.place(0, call.into()), Place::Lent(Lent { chunk: 3, fd: 4, at: 9 }));
+            let mut out = 9;
+            there.read(0, &mut out, 1);
+            assert_eq!(out, call);
+            reader.pass(u64::from(call) + 1);
+        }
+        writing.join().unwrap();
+    });
 }
 
 /// A reader of what an owner changed after it had closed finds that out. (Its bytes are atomics here: that they are read while

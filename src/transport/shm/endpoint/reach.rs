@@ -30,9 +30,11 @@ impl Shm {
         match read {
             _ if !peer.valid() => Err(gone(rank)),
             Ok(()) => Ok(()),
-            Err(e) => Err(Error::new(ErrorKind::PeerLost, format!("what rank {rank} lends cannot be read: {e}"))
-                .with_peer(rank as usize)
-                .over("shm")),
+            Err(e) => {
+                Err(Error::new(ErrorKind::PeerLost, format!("what rank {rank} lends cannot be read: {e}"))
+                    .with_peer(rank as usize)
+                    .over("shm"))
+            }
         }
     }
 
