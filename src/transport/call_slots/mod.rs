@@ -22,6 +22,7 @@ use super::cores::{Cores, Mark};
 use super::pauses::Pauses;
 use crate::memory::Way;
 use crate::memory::words::{Area, AtomicU64, Ordering};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -79,25 +80,20 @@ const MAX_NARROW_BYTES: usize = match () {
     _ if cfg!(miri) => 64,
     _ => 4 << 10,
 };
-/// Bytes of wide memory where each rank has a core of its own: twice what a core caches for itself (L2 of Zen 4: 1 MiB; docs/design.md, "Lines that another core has read").
-pub(super) const WIDE_BYTES: usize = if cfg!(any(test, miri)) { 32 * MAX_POST_BYTES } else { 2 << 20 };
-/// Bytes of it that are used where ranks share cores: room for all posts that a member may still read.
-const CROWDED_WIDE_BYTES: usize = WIDE_BYTES / 2;
+/// Bytes of wide memory that posts take one behind the other, and again from the beginning: those of two calls, which is what ranks in step need. Chosen: a
+/// core's own cache (L2 of Zen 4: 1 MiB) holds that beside what is sent and received; 2 MiB took a rank's first calls up to 1.5 times as long.
+pub(super) const RING_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
+/// Bytes of wide memory: behind the ring each slot has a place of its own, for a post that comes while others read the ring.
+pub(super) const WIDE_BYTES: usize = RING_BYTES + SLOTS * MAX_WIDE_POST_BYTES;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
+const _: () = assert!(RING_BYTES.is_multiple_of(WIDE_ALIGN_BYTES) || cfg!(loom));
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
 const fn area_bytes(slots: usize) -> usize {
     (FIRST + slots * SLOT_BYTES).next_multiple_of(4096)
 }
 
-// What a member may still read is not overwritten: it is of one of `SLOTS` calls in a row, in which threads may post in any order, so that at most
-// `2 * SLOTS - 2` posts came behind it; and what is left free at the end is shorter than one.
-const fn holds_all(bytes: usize, longest: usize) -> bool {
-    cfg!(loom) || bytes >= 2 * SLOTS * longest.next_multiple_of(WIDE_ALIGN_BYTES)
-}
-const _: () = assert!(holds_all(WIDE_BYTES, MAX_WIDE_POST_BYTES));
-const _: () = assert!(holds_all(CROWDED_WIDE_BYTES, MAX_CROWDED_POST_BYTES));
 const _: () = assert!(
     cfg!(loom) || (SLOT_BYTES / 64) % 2 == 1 && SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
 );
@@ -133,7 +129,7 @@ pub(super) struct MemberArea {
     memory: Area,
     /// Wide memory beside it, where there is some.
     wide: Option<Area>,
-    /// The pages of wide memory were made present.
+    /// The pages of the ring in wide memory were made present.
     present: AtomicBool,
     /// The number that the area holds while the member uses it for these slots.
     generation: u64,
@@ -150,8 +146,10 @@ pub(crate) struct CallSlots {
     passed: u64,
     /// All members have wide memory.
     wide: bool,
-    /// Where the next post begins in our wide memory.
+    /// Where the next post begins in the ring of our wide memory.
     next_wide: usize,
+    /// By slot: where its post lies in the ring.
+    in_ring: [Range<usize>; SLOTS],
     /// How long posts are written, where each rank has a core of its own.
     way: Way,
     index: usize,
@@ -179,13 +177,13 @@ impl MemberArea {
         self.memory.populate(0, AREA_BYTES);
     }
 
-    /// Its wide memory, of which `used` bytes are used: these pages are made present when it is first used. 8 ranks on 2 cores start in 42 ms so, and
-    /// in 62 with all pages from the start.
+    /// Its wide memory: the pages of its ring are made present when it is first used. 8 ranks on 2 cores start in 42 ms so, and in 62 with 2 MiB
+    /// present from the start.
     #[inline]
-    fn wide(&self, used: usize) -> Option<&Area> {
+    fn wide(&self) -> Option<&Area> {
         let wide = self.wide.as_ref()?;
         if !self.present.load(Ordering::Relaxed) {
-            wide.populate(0, used);
+            wide.populate(0, RING_BYTES);
             self.present.store(true, Ordering::Relaxed);
         }
         Some(wide)
@@ -238,7 +236,8 @@ impl CallSlots {
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
-        Self { areas, mine, posted, passed: 0, wide, next_wide: 0, way, index, free, pauses, cores }
+        let in_ring = [const { 0..0 }; SLOTS];
+        Self { areas, mine, posted, passed: 0, wide, next_wide: 0, in_ring, way, index, free, pauses, cores }
     }
 
     /// The number of members.
@@ -256,17 +255,18 @@ impl CallSlots {
         }
     }
 
-    /// Bytes of wide memory that are used.
-    fn wide_bytes(&self) -> usize {
-        if self.pauses.crowded { CROWDED_WIDE_BYTES } else { WIDE_BYTES }
-    }
-
     /// Whether our slot for call `sequence` can be written; else a member that may still read it.
     pub(crate) fn room(&mut self, sequence: u64) -> Result<(), usize> {
         let posted = self.posted[turn(sequence)];
         if posted <= self.passed {
             return Ok(());
         }
+        let slowest = self.ask();
+        if posted <= self.passed { Ok(()) } else { Err(slowest) }
+    }
+
+    /// Looks which calls all members have passed; returns the member that has passed the fewest.
+    fn ask(&mut self) -> usize {
         let (mut least, mut slowest) = (u64::MAX, self.mine);
         for (member, area) in self.areas.iter().enumerate().filter(|(m, _)| *m != self.mine) {
             // Acquire: it has read our bytes before it stored this.
@@ -276,7 +276,7 @@ impl CallSlots {
             }
         }
         self.passed = self.passed.max(least);
-        if posted <= self.passed { Ok(()) } else { Err(slowest) }
+        slowest
     }
 
     /// What `member`'s slot shows of call `sequence`.

@@ -2,7 +2,7 @@
 
 use super::{
     BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post,
-    WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    RING_BYTES, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -57,10 +57,24 @@ impl CallSlots {
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
-        self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
+        (self.posted[turn(sequence)], self.in_ring[turn(sequence)]) = (0, 0..0);
         if len > narrow && self.areas[self.mine].wide.is_some() {
-            return self.post_wide(sequence, post, pieces, len);
+            self.post_wide(sequence, post, pieces, len);
+        } else {
+            self.post_narrow(sequence, post, pieces, len);
         }
+        self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
+    }
+
+    /// As [`CallSlots::post`], of `len` bytes in the slot.
+    #[inline]
+    fn post_narrow<'p>(
+        &mut self,
+        sequence: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]>,
+        len: usize,
+    ) {
         assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
         let (area, mut at) = (&self.areas[self.mine], slot(sequence) + BYTES);
         for piece in pieces {
@@ -81,19 +95,17 @@ impl CallSlots {
         len: usize,
     ) {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
-        let (spins, used) = (self.pauses.spins, self.wide_bytes());
-        let first = if self.next_wide + len <= used { self.next_wide } else { 0 };
-        self.next_wide = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
+        let (spins, first) = (self.pauses.spins, self.wide_place(sequence, len));
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
         let most = if spins { PART_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
         for part in pieces.flat_map(|piece| piece.chunks(most)) {
-            let Some(wide) = self.areas[self.mine].wide(used) else { return };
+            let Some(wide) = self.areas[self.mine].wide() else { return };
             let write = |stores: Stores| {
-                // SAFETY: there is room for all parts in wide memory (the assertion; `holds_all`). No member reads these bytes: all have passed the call
-                // that they were of (`room`), and neither the flag nor EXTENT names them yet.
+                // SAFETY: all parts fit into wide memory, where no member reads these bytes (`wide_place`): neither the flag nor EXTENT names them
+                // yet.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
             match spins && len > PART_BYTES {
@@ -113,6 +125,26 @@ impl CallSlots {
         }
     }
 
+    /// Where in wide memory the post of call `sequence` begins, of `len` bytes: in the ring where all members have passed the calls whose posts lie
+    /// there, else at the place of the slot, as they have passed the call that used it before ([`CallSlots::room`]).
+    fn wide_place(&mut self, sequence: u64, len: usize) -> usize {
+        let first = if self.next_wide + len <= RING_BYTES { self.next_wide } else { 0 };
+        let end = first + len;
+        let is_free = |this: &Self| {
+            let mut slots = this.posted.iter().zip(&this.in_ring);
+            slots.all(|(posted, at)| *posted <= this.passed || at.end <= first || end <= at.start)
+        };
+        if !is_free(self) {
+            self.ask();
+            if !is_free(self) {
+                return RING_BYTES + turn(sequence) * MAX_WIDE_POST_BYTES;
+            }
+        }
+        self.next_wide = end.next_multiple_of(WIDE_ALIGN_BYTES);
+        self.in_ring[turn(sequence)] = first..end;
+        first
+    }
+
     /// Posts in call `sequence`, as [`CallSlots::post`] does: `post`, and that its bytes are lent. They stay as they are until all members that
     /// read them [have passed](CallSlots::has_passed) the call.
     pub(crate) fn lend(&mut self, sequence: u64, post: Post, lent: Lent) {
@@ -120,7 +152,7 @@ impl CallSlots {
         area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
         area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
         self.show(sequence, post, IS_LENT);
-        self.posted[turn(sequence)] = sequence + 1;
+        (self.posted[turn(sequence)], self.in_ring[turn(sequence)]) = (sequence + 1, 0..0);
     }
 
     /// The next post begins where the first one did.
@@ -169,9 +201,9 @@ impl CallSlots {
     pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
         let ends = |most: usize| at <= most && out.len() <= most - at;
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
-        let (area, used) = (&self.areas[member], self.wide_bytes());
+        let area = &self.areas[member];
         let is_wide = area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0;
-        let (memory, first) = match area.wide(used).filter(|_| is_wide) {
+        let (memory, first) = match area.wide().filter(|_| is_wide) {
             Some(wide) => {
                 // Any number may stand there.
                 let first = usize::try_from(area.slot(sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
