@@ -13,16 +13,10 @@ const MIN_LONG_BYTES: usize = 2 << 20;
 /// From this many bytes on a copy goes round the cache: where each of `ranks` ranks of a node receives as many, none finds them
 /// there afterwards, and to fetch what is about to be overwritten costs memory a third more.
 pub(crate) fn long_copy_bytes(ranks: usize) -> usize {
-    cache_share_bytes(ranks).max(MIN_LONG_BYTES)
-}
-
-/// The last cache by so many, in bytes.
-pub(crate) fn cache_share_bytes(users: usize) -> usize {
     // SAFETY: asks for a number only; Miri does not know it.
     let cache = if cfg!(miri) { 0 } else { unsafe { libc::sysconf(libc::_SC_LEVEL3_CACHE_SIZE) } };
-    let cache =
-        usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(DEFAULT_CACHE_BYTES).min(MAX_CACHE_BYTES);
-    cache / users.max(1)
+    let cache = usize::try_from(cache).ok().filter(|n| *n > 0).unwrap_or(DEFAULT_CACHE_BYTES);
+    (cache.min(MAX_CACHE_BYTES) / ranks.max(1)).max(MIN_LONG_BYTES)
 }
 
 /// As [`std::ptr::copy_nonoverlapping`], and never through the microcode of Zen 3 and 4 where that is slow: a target that

@@ -1,22 +1,21 @@
 //! A shared chunk through which puts from memory of our own go, part by part: copied twice, but the first time for all
 //! readers at once, and neither time page by page as the kernel does where a reader attaches to our memory.
 //!
-//! Where each rank has a core of its own, pieces go round the whole chunk, which is longer than a core's own cache: to write a line that
+//! Where each rank has a core of its own, pieces go round the whole chunk, so that what is written was read a while ago: to write a line that
 //! is in the reader's cache takes 7 ns, and 1.5 where it has left both cores' caches (docs/design.md, "Lines that another core has read").
 //! Where ranks share cores, what was used last is in the cache of all.
 
 use super::segment::is_paged;
-use crate::memory::{Mapping, Stores, Way, cache_share_bytes};
+use crate::memory::{Mapping, Stores, Way};
 use std::collections::VecDeque;
 use std::fs::File;
 
-/// The shortest chunk, 1 MiB. Chosen: parts of several peers are under way.
-const MIN_CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
+/// Bytes of the chunk, 1 MiB. Chosen: parts of several peers are under way, and as much as a core caches for itself (L2 of Zen 4). Round 4 MiB the first calls of a rank
+/// took up to a sixth longer, and later ones as long.
+const CHUNK_BYTES: usize = 16 * MAX_PART_BYTES;
 /// The same where more than [`FEW_RANKS`](super::segment::FEW_RANKS) share a node, and cores: a quarter. Chosen: memory for it is made at once.
-const MIN_CHUNK_OF_MANY_BYTES: usize = 4 * MAX_PART_BYTES;
-/// The longest, 4 MiB. Chosen: four times what a core caches for itself (L2 of Zen 4: 1 MiB).
-const MAX_CHUNK_BYTES: usize = 4 * MIN_CHUNK_BYTES;
-/// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of the shortest chunk.
+const CHUNK_OF_MANY_BYTES: usize = 4 * MAX_PART_BYTES;
+/// The longest part of a put that goes through the chunk in one piece, in bytes. Chosen: a sixteenth of the chunk.
 pub(super) const MAX_PART_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 /// Pieces begin at multiples of this: a cache line.
 const ALIGN_BYTES: usize = 64;
@@ -31,13 +30,6 @@ struct Piece {
     /// The reader, as an index among the node-local ranks, and where its record ends in the ring.
     local: usize,
     end: u64,
-}
-
-/// Bytes of the chunk of one of so many ranks with cores of their own: those of all ranks take half of the last cache, if they are longer
-/// than the shortest then.
-fn chunk_bytes(ranks: usize) -> usize {
-    let share = cache_share_bytes(2 * ranks.max(1)) / MAX_PART_BYTES * MAX_PART_BYTES;
-    share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
 }
 
 /// The chunk. Pieces are taken and given back in turn.
@@ -58,11 +50,7 @@ pub(super) struct Bounce {
 impl Bounce {
     /// Of the endpoint `owner`, for pieces that as many as `ranks` read, each on a core of its own (`apart`) or not.
     pub(super) fn new(owner: u64, ranks: usize, apart: bool) -> std::io::Result<Self> {
-        let len = match (apart, is_paged(ranks)) {
-            (true, _) => chunk_bytes(ranks),
-            (false, false) => MIN_CHUNK_BYTES,
-            (false, true) => MIN_CHUNK_OF_MANY_BYTES,
-        };
+        let len = if !apart && is_paged(ranks) { CHUNK_OF_MANY_BYTES } else { CHUNK_BYTES };
         let (file, map) = Mapping::fresh("bounce", owner, len)?;
         let most = ranks.max(MIN_RANKS) * (len / MAX_PART_BYTES);
         let (way, pieces) = (apart.then(Way::default), VecDeque::with_capacity(most));

@@ -11,7 +11,7 @@ use crate::transport::shm::segment;
 use crate::transport::shm::stream::{Stream, StreamReader};
 use crate::transport::{Sink, Source};
 
-/// Bytes that are copied to the bounce chunk in one poll: what the shortest one holds.
+/// Bytes that are copied to the bounce chunk in one poll: what it holds.
 const STREAM_SHARE_BYTES: usize = 16 * MAX_PART_BYTES;
 
 impl Shm {
