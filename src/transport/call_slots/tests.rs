@@ -81,7 +81,7 @@ fn posts_stay_until_they_are_passed() {
     let mut pools = two();
     // The first area has wide memory, and others have none.
     let mut both = [open(&mut pools), open(&mut pools)];
-    let mut longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
+    let longest = |crowded: bool, both: &mut [[CallSlots; 2]; 2]| {
         both.each_mut().map(|[_, writer]| {
             writer.pauses.crowded = crowded;
             writer.longest()
