@@ -80,14 +80,14 @@ const MAX_NARROW_BYTES: usize = match () {
     _ if cfg!(miri) => 64,
     _ => 4 << 10,
 };
-/// Bytes of wide memory that posts take one behind the other, and again from the beginning: those of two calls, which is what ranks in step need. Chosen: a
-/// core's own cache (L2 of Zen 4: 1 MiB) holds that beside what is sent and received; 2 MiB took a rank's first calls up to 1.5 times as long.
-pub(super) const RING_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// Bytes of wide memory: behind the ring each slot has a place of its own, for a post that comes while others read the ring.
-pub(super) const WIDE_BYTES: usize = RING_BYTES + SLOTS * MAX_WIDE_POST_BYTES;
+/// Bytes of wide memory that all posts use, from the beginning on: those of two calls, which is what ranks in step need. Chosen: a core's own cache (L2
+/// of Zen 4: 1 MiB) holds that beside what is sent and received. Where posts went round 2 MiB a rank's first calls took up to 1.5 times as long.
+pub(super) const COMMON_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
+/// Bytes of wide memory: behind the common part each slot has a place of its own, for a post that comes while others are read.
+pub(super) const WIDE_BYTES: usize = COMMON_BYTES + SLOTS * MAX_WIDE_POST_BYTES;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
-const _: () = assert!(RING_BYTES.is_multiple_of(WIDE_ALIGN_BYTES) || cfg!(loom));
+const _: () = assert!(COMMON_BYTES.is_multiple_of(WIDE_ALIGN_BYTES));
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
 const fn area_bytes(slots: usize) -> usize {
@@ -129,7 +129,7 @@ pub(super) struct MemberArea {
     memory: Area,
     /// Wide memory beside it, where there is some.
     wide: Option<Area>,
-    /// The pages of the ring in wide memory were made present.
+    /// The pages of the common part of wide memory were made present.
     present: AtomicBool,
     /// The number that the area holds while the member uses it for these slots.
     generation: u64,
@@ -146,10 +146,8 @@ pub(crate) struct CallSlots {
     passed: u64,
     /// All members have wide memory.
     wide: bool,
-    /// Where the next post begins in the ring of our wide memory.
-    next_wide: usize,
-    /// By slot: where its post lies in the ring.
-    in_ring: [Range<usize>; SLOTS],
+    /// By slot: where its post lies in the common part of our wide memory.
+    in_common: [Range<usize>; SLOTS],
     /// How long posts are written, where each rank has a core of its own.
     way: Way,
     index: usize,
@@ -177,13 +175,13 @@ impl MemberArea {
         self.memory.populate(0, AREA_BYTES);
     }
 
-    /// Its wide memory: the pages of its ring are made present when it is first used. 8 ranks on 2 cores start in 42 ms so, and in 62 with 2 MiB
+    /// Its wide memory: the pages of the common part are made present when it is first used. 8 ranks on 2 cores start in 42 ms so, and in 62 with 2 MiB
     /// present from the start.
     #[inline]
     fn wide(&self) -> Option<&Area> {
         let wide = self.wide.as_ref()?;
         if !self.present.load(Ordering::Relaxed) {
-            wide.populate(0, RING_BYTES);
+            wide.populate(0, COMMON_BYTES);
             self.present.store(true, Ordering::Relaxed);
         }
         Some(wide)
@@ -236,8 +234,8 @@ impl CallSlots {
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
-        let in_ring = [const { 0..0 }; SLOTS];
-        Self { areas, mine, posted, passed: 0, wide, next_wide: 0, in_ring, way, index, free, pauses, cores }
+        let in_common = [const { 0..0 }; SLOTS];
+        Self { areas, mine, posted, passed: 0, wide, in_common, way, index, free, pauses, cores }
     }
 
     /// The number of members.

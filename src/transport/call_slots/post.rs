@@ -1,8 +1,8 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory part by part, or lent where they lie.
 
 use super::{
-    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post,
-    RING_BYTES, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    BYTES, COMMON_BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
+    Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -57,7 +57,7 @@ impl CallSlots {
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
-        (self.posted[turn(sequence)], self.in_ring[turn(sequence)]) = (0, 0..0);
+        (self.posted[turn(sequence)], self.in_common[turn(sequence)]) = (0, 0..0);
         if len > narrow && self.areas[self.mine].wide.is_some() {
             self.post_wide(sequence, post, pieces, len);
         } else {
@@ -125,24 +125,32 @@ impl CallSlots {
         }
     }
 
-    /// Where in wide memory the post of call `sequence` begins, of `len` bytes: in the ring where all members have passed the calls whose posts lie
-    /// there, else at the place of the slot, as they have passed the call that used it before ([`CallSlots::room`]).
+    /// Where in wide memory the post of call `sequence` begins, of `len` bytes: behind what members may still read there, as near to the beginning
+    /// as can be. Else at the place of the slot, as all have passed the call that used it before ([`CallSlots::room`]).
     fn wide_place(&mut self, sequence: u64, len: usize) -> usize {
-        let first = if self.next_wide + len <= RING_BYTES { self.next_wide } else { 0 };
-        let end = first + len;
-        let is_free = |this: &Self| {
-            let mut slots = this.posted.iter().zip(&this.in_ring);
-            slots.all(|(posted, at)| *posted <= this.passed || at.end <= first || end <= at.start)
-        };
-        if !is_free(self) {
+        let mut found = self.gap(len);
+        if found.is_none() {
             self.ask();
-            if !is_free(self) {
-                return RING_BYTES + turn(sequence) * MAX_WIDE_POST_BYTES;
-            }
+            found = self.gap(len);
         }
-        self.next_wide = end.next_multiple_of(WIDE_ALIGN_BYTES);
-        self.in_ring[turn(sequence)] = first..end;
+        let Some(first) = found else {
+            return COMMON_BYTES + turn(sequence) * MAX_WIDE_POST_BYTES;
+        };
+        self.in_common[turn(sequence)] = first..first + len;
         first
+    }
+
+    /// The first place in the common part for `len` bytes, of which no member may still read some.
+    fn gap(&self, len: usize) -> Option<usize> {
+        let mut first = 0;
+        while first + len <= COMMON_BYTES {
+            let mut slots = self.posted.iter().zip(&self.in_common);
+            let taken =
+                slots.find(|(posted, at)| **posted > self.passed && at.start < first + len && first < at.end);
+            let Some((_, at)) = taken else { return Some(first) };
+            first = at.end.next_multiple_of(WIDE_ALIGN_BYTES);
+        }
+        None
     }
 
     /// Posts in call `sequence`, as [`CallSlots::post`] does: `post`, and that its bytes are lent. They stay as they are until all members that
@@ -152,13 +160,7 @@ impl CallSlots {
         area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
         area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
         self.show(sequence, post, IS_LENT);
-        (self.posted[turn(sequence)], self.in_ring[turn(sequence)]) = (sequence + 1, 0..0);
-    }
-
-    /// The next post begins where the first one did.
-    #[cfg(loom)]
-    pub(crate) fn begin_again(&mut self) {
-        self.next_wide = 0;
+        (self.posted[turn(sequence)], self.in_common[turn(sequence)]) = (sequence + 1, 0..0);
     }
 
     /// Sets the flag.
