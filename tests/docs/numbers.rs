@@ -70,14 +70,14 @@ const FACTS: &[Fact] = &[
     (
         DESIGN,
         "an area in each member's shared memory with {} slots",
-        "src/transport/call_slots.rs",
+        "src/transport/call_slots",
         "USUAL_SLOTS",
         Word,
     ),
     (
         DESIGN,
         "what a rank shows to others is at most {}:",
-        "src/transport/call_slots.rs",
+        "src/transport/call_slots",
         "MAX_POST_BYTES",
         Size,
     ),

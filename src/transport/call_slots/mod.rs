@@ -6,8 +6,8 @@
 //!
 //! A call may have a second half: each member then *shares* a part of the result, in the same slot behind what it posted.
 //!
-//! Where a member has wide memory beside its area, longer posts lie there, each behind the one before, and the slot says where: a
-//! slot's own bytes are in its readers' caches from the last time, and to write them again takes four times as long.
+//! Where a member has wide memory beside its area, longer posts lie there, and the slot says where: a slot's own bytes are in its readers' caches from
+//! the last time, and to write them again takes four times as long. Or a post is *lent*: the slot says where it lies in memory that all can map.
 //!
 //! A slot is written again only when all members have *passed* the call whose bytes it holds, as the counter in each member's
 //! area says. The writer reads these counters when it has used all its slots, so mostly never: a member that enters

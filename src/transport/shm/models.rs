@@ -150,6 +150,7 @@ fn slots_from_one_to_two() {
 /// The parts of a long post are written before they are shown, and written over when its reader has passed the call.
 #[test]
 fn parts_of_a_post() {
+    /// Chosen: the place is written again twice.
     const CALLS: u64 = 3;
     model(2, || {
         let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
