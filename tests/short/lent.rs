@@ -182,6 +182,16 @@ fn readers_that_stay_away_or_leave_are_named() {
     }
 }
 
+/// Elements without bytes are folded, too.
+#[test]
+fn two_ranks_fold_nothing() {
+    let results = run(vec![0; 2], &[], |_, comm| {
+        comm.allreduce(InPlace, &mut [(); 3], ops::user("first", true, |a: (), _: ()| a))?;
+        comm.allreduce(&[(); 3], &mut [(); 3], ops::user("first", true, |a: (), _: ()| a))
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
 /// Two ranks fold long vectors piece by piece, in the order of ranks, also of elements that are no power of two.
 #[test]
 fn two_ranks_fold_long_vectors_in_order() {

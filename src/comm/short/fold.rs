@@ -322,7 +322,8 @@ impl Run<'_, '_> {
         let other = 1 - self.rank();
         self.await_post(other)?;
         self.done.reduced_bytes += recv.len() as u64;
-        let piece = FOLD_PIECE_BYTES.max(by.element()) / by.element() * by.element();
+        let element = by.element().max(1);
+        let piece = FOLD_PIECE_BYTES.max(element) / element * element;
         let places = (at..).step_by(piece);
         if let Some(send) = send {
             return recv.chunks_mut(piece).zip(send.chunks(piece)).zip(places).try_for_each(

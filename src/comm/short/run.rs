@@ -18,6 +18,8 @@ use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, 
 const FLAG_SPINS: u32 = 128;
 /// A wait of fewer turns of the engine is short: about a millisecond, a time slice of the kernel's scheduler.
 const SHORT_WAIT_TURNS: u32 = 16;
+/// Turns of the engine in which a rank hears why another has left. Chosen: the engine looks whether a rank has closed once in 64 polls that found nothing.
+const LAST_WORDS_TURNS: u32 = 1000;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
 
@@ -348,13 +350,11 @@ impl Run<'_, '_> {
             return Err(Error::new(ErrorKind::Aborted, "the endpoint is closed"));
         };
         let Err(error) = transport.fetch(peer, lent, at, out) else { return Ok(()) };
-        if error.kind() != ErrorKind::PeerLost {
-            return Err(error);
+        if error.kind() == ErrorKind::PeerLost {
+            // What it said before it left says more.
+            (0..LAST_WORDS_TURNS).try_for_each(|_| self.progress(peer))?;
         }
-        // It has said why, or will be missed.
-        loop {
-            self.progress(peer)?;
-        }
+        Err(error)
     }
 
     /// Shows our part of a result to the others.

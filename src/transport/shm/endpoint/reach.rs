@@ -27,15 +27,10 @@ impl Shm {
         let piece = Piece { chunk: lent.chunk, fd: lent.fd, at, len: out.len(), footprint: 0 };
         // SAFETY: `out` has as many bytes, and is ours.
         let read = unsafe { peer.fetch(piece, out.as_mut_ptr()) };
-        match read {
-            _ if !peer.valid() => Err(gone(rank)),
-            Ok(()) => Ok(()),
-            Err(e) => {
-                Err(Error::new(ErrorKind::PeerLost, format!("what rank {rank} lends cannot be read: {e}"))
-                    .with_peer(rank as usize)
-                    .over("shm"))
-            }
+        if !peer.valid() {
+            return Err(gone(rank));
         }
+        read.map_err(|e| unmappable(rank, peer.address.pid, &e))
     }
 
     /// Maps the memory of `peer`, unless that is done.
