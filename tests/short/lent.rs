@@ -172,7 +172,9 @@ fn readers_that_stay_away_or_leave_are_named() {
                 }
                 std::thread::sleep(std::time::Duration::from_secs(3));
             }
-            comm.bcast(&mut data, 0)
+            let sent = comm.bcast(&mut data, 0);
+            assert!(comm.rank() != 0 || sent.is_err(), "the root has not waited for its readers");
+            sent
         });
         let e = results[0].as_ref().unwrap_err();
         let kind = if leaves { ErrorKind::PeerLost } else { ErrorKind::Timeout };

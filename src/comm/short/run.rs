@@ -18,8 +18,9 @@ use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, 
 const FLAG_SPINS: u32 = 128;
 /// A wait of fewer turns of the engine is short: about a millisecond, a time slice of the kernel's scheduler.
 const SHORT_WAIT_TURNS: u32 = 16;
-/// Turns of the engine in which a rank hears why another has left. Chosen: the engine looks whether a rank has closed once in 64 polls that found nothing.
-const LAST_WORDS_TURNS: u32 = 1000;
+/// Turns of the engine, at most, until the error of a rank that has closed its endpoint is known here. Chosen: the transport looks for closed endpoints once in 64
+/// polls that found nothing.
+const CLOSING_TURNS: u32 = 1000;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
 
@@ -70,8 +71,8 @@ pub(super) struct Run<'a, 'b> {
     ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
     threads: bool,
-    /// What this rank has posted is lent to these.
-    lent: Option<Readers>,
+    /// The members that read what this rank has lent.
+    lent_to: Option<Readers>,
     waiting: Waiting,
     pub(super) done: Counts,
 }
@@ -141,8 +142,9 @@ impl Communicator {
             None => (0, Post { code, hash, past: 0 }),
         };
         let (threads, done) = (false, Counts::default());
-        let lent = None;
-        let mut run = Run { held, context, slots, meta, shape, number, ours, threads, lent, waiting, done };
+        let lent_to = None;
+        let mut run =
+            Run { held, context, slots, meta, shape, number, ours, threads, lent_to, waiting, done };
         match body(&mut run).and_then(|result| run.leave().map(|()| result)) {
             Ok(result) => {
                 run.held.engine.leave_short(&meta, begun, &run.done);
@@ -193,8 +195,8 @@ impl Run<'_, '_> {
         self.post_if_read(pieces, true)
     }
 
-    /// As [`Run::post`], of bytes that stay as they are until the call ends. Long ones that these readers can read where they lie are not copied, and
-    /// the call ends when they have read them.
+    /// As [`Run::post`], of bytes that stay as they are until the call ends. Long ones in memory that these readers can map are posted by reference, and
+    /// the call ends when all of them have read.
     #[inline]
     pub(super) fn lend(&mut self, bytes: &[u8], readers: Readers) -> Result<()> {
         match self.lent(bytes)? {
@@ -203,7 +205,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Where others find these bytes, if they are better lent.
+    /// Where others find these bytes, if they are to be lent.
     #[inline]
     fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
         if self.is_alone() || !self.slots()?.lends(bytes.len()) || Wire::goes_on(self.held) {
@@ -218,18 +220,18 @@ impl Run<'_, '_> {
         self.await_room()?;
         let (number, ours) = (self.number, self.ours);
         self.state()?.lend(number, ours, lent);
-        self.lent = Some(readers);
+        self.lent_to = Some(readers);
         Ok(())
     }
 
-    /// We read nothing more. Returns when what is lent was read.
+    /// We read nothing more. Returns when all readers have read what is lent.
     #[inline]
     fn leave(&mut self) -> Result<()> {
         let number = self.number;
         if let Some(state) = self.slots.and_then(|index| self.held.short_calls.get(index)) {
             state.leave(number);
         }
-        match self.lent {
+        match self.lent_to {
             None => Ok(()),
             Some(readers) => self.take_back(readers),
         }
@@ -247,14 +249,14 @@ impl Run<'_, '_> {
                 self.turn(member, |slots| slots.has_passed(member, number))?;
             }
         }
-        self.lent = None;
+        self.lent_to = None;
         Ok(())
     }
 
     /// Ends the endpoint, so that no peer reads what is lent.
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
-        self.lent = None;
+        self.lent_to = None;
         Wire::fail(self.held, error)
     }
 
@@ -351,8 +353,8 @@ impl Run<'_, '_> {
         };
         let Err(error) = transport.fetch(peer, lent, at, out) else { return Ok(()) };
         if error.kind() == ErrorKind::PeerLost {
-            // What it said before it left says more.
-            (0..LAST_WORDS_TURNS).try_for_each(|_| self.progress(peer))?;
+            // What it sent before it closed says why.
+            (0..CLOSING_TURNS).try_for_each(|_| self.progress(peer))?;
         }
         Err(error)
     }
@@ -460,8 +462,8 @@ impl Run<'_, '_> {
 
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
-        // An operator has panicked: what is lent may be gone when we return, so that no peer may read it.
-        if self.lent.is_some() {
+        // A panic unwinds: the memory that is lent may be freed next, so that no peer may read it.
+        if self.lent_to.is_some() {
             Wire::shut(self.held);
         }
     }

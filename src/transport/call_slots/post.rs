@@ -1,4 +1,4 @@
-//! Posting bytes, and reading what others have posted: in a slot, in wide memory part by part, or lent where they lie.
+//! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
 use super::{
     BYTES, COMMON_BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
@@ -16,14 +16,14 @@ const IS_LENT: u64 = 1 << 9;
 const WHERE: usize = BYTES;
 /// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
 const EXTENT: usize = BYTES + 8;
-/// Bytes of a post that its readers copy while the next are written, where each rank has a core of its own. Chosen: see docs/design.md, "Wide
-/// posts".
-const PART_BYTES: usize = match () {
+/// Where each rank has a core of its own, long posts are pipelined: readers copy so many bytes while the next are written. Chosen: see docs/design.md,
+/// "Wide posts".
+const PIPELINE_BYTES: usize = match () {
     _ if cfg!(loom) => 8,
     _ if cfg!(any(test, miri)) => 1 << 10,
     _ => 16 << 10,
 };
-/// Shorter posts, in bytes, are not lent: their writer copies them sooner than it waits for all readers. Chosen: see there.
+/// Shorter posts, in bytes, are not lent: to copy them takes less than to wait for all readers. Chosen: see there.
 pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
 
 /// How a member shows its post.
@@ -31,12 +31,12 @@ pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 
 pub(crate) enum Place {
     /// So many bytes of it, or more, are in its area.
     Area(usize),
-    /// In its memory, where they stay until we have passed the call.
+    /// By reference: its bytes stay in the member's shared memory until we have passed the call.
     Lent(Lent),
 }
 
 impl CallSlots {
-    /// Whether a post of so many bytes is better lent, where that can be.
+    /// Whether a post of `len` bytes should be lent if they lie in memory that others can map.
     #[inline]
     pub(crate) fn lends(&self, len: usize) -> bool {
         len >= MIN_LENT_BYTES && self.wide && self.pauses.spins
@@ -99,16 +99,17 @@ impl CallSlots {
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
-        let most = if spins { PART_BYTES } else { usize::MAX };
+        let most = if spins { PIPELINE_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
         for part in pieces.flat_map(|piece| piece.chunks(most)) {
             let Some(wide) = self.areas[self.mine].wide() else { return };
+            assert!(done + part.len() <= len, "more bytes than were counted");
             let write = |stores: Stores| {
-                // SAFETY: all parts fit into wide memory, where no member reads these bytes (`wide_place`): neither the flag nor EXTENT names them
-                // yet.
+                // SAFETY: `wide_place` has room for `len` bytes, which the parts are (asserted). No member reads these: all have passed the calls
+                // whose posts lay there, and neither the flag nor EXTENT names them yet.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
-            match spins && len > PART_BYTES {
+            match spins && len > PIPELINE_BYTES {
                 true => self.way.pass(part.len(), write),
                 false => write(Stores::Microcode),
             }
