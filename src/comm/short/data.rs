@@ -1,6 +1,7 @@
 //! Short calls that move blocks whose lengths all ranks know.
 
 use super::blocks::{Blocks, Lie, lie};
+use super::pieces::longest_piece;
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
@@ -62,15 +63,20 @@ impl Communicator {
             return None;
         }
         self.short(
-            Shape { each: Some(len), root: Some(root), total: len, ..shape(Operation::Bcast, element, len) },
+            Shape {
+                each: Some(len),
+                root: Some(root),
+                total: len,
+                ..shape(Operation::Bcast, element, longest_piece(self.size(), len))
+            },
             |h| [root, len].iter().for_each(|w| h.word(*w as u64)),
             |run| {
+                run.reserve_pieces(len);
                 if root == run.rank() {
-                    return run.lend(data, Readers::All);
+                    return run.lend_pieces(data);
                 }
                 run.post_nothing()?;
-                run.await_post(root)?;
-                run.read(root, 0, data)
+                run.read_pieces(root, data)
             },
         )
     }

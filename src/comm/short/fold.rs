@@ -2,6 +2,7 @@
 
 use super::data::keep;
 use super::levels::Levels;
+use super::pieces::longest_piece;
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;
@@ -51,8 +52,9 @@ impl Communicator {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
+        let longest = if root.is_some() { len } else { longest_piece(self.size(), len) };
         self.short(
-            Shape { root, ..folding::<T>(operation, len, by)? },
+            Shape { root, longest, ..folding::<T>(operation, len, by)? },
             |h| {
                 h.word(root.map_or(u64::MAX, |r| r as u64));
                 h.word(len as u64);
@@ -65,6 +67,9 @@ impl Communicator {
                     (send, Some(root)) if !gets => {
                         return run.lend(send.unwrap_or_default(), Readers::One(root));
                     }
+                    (_, None) if run.size() == 2 && run.has_halves(len)? => {
+                        return run.fold_halves(send, recv, by);
+                    }
                     (_, Some(_)) if run.size() == 2 => run.post_nothing()?,
                     (Some(send), None) if run.size() == 2 => run.lend(send, Readers::All)?,
                     _ => run.post(send.unwrap_or(recv))?,
@@ -75,6 +80,7 @@ impl Communicator {
                 }
                 let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if run.size() == 2 {
+                    run.await_post(1 - run.rank())?;
                     run.fold_two(0, send, recv, by)?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
@@ -305,22 +311,30 @@ impl Run<'_, '_> {
         }
         let out = &mut recv[..part.len()];
         match send {
-            Some(send) if self.size() == 2 => self.fold_two(part.start, Some(&send[part]), out, by)?,
+            Some(send) if self.size() == 2 => {
+                self.await_post(1 - self.rank())?;
+                self.fold_two(part.start, Some(&send[part]), out, by)?;
+            }
             _ => self.fold(Order::All, part.start, out, by)?,
         }
         self.met();
         Ok(())
     }
 
-    /// Folds the contributions of two ranks, from byte `at` on: what the other has posted with ours where that lies, in `send` or else in
+    /// Folds the contributions of two ranks: what the other has posted, from byte `at` on, with ours where that lies, in `send` or else in
     /// `recv`. So nothing is copied but what the other has posted, as operators never see memory that others could write.
-    fn fold_two(&mut self, at: usize, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
+    pub(super) fn fold_two(
+        &mut self,
+        at: usize,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
         let (ours, theirs) = match self.rank() {
             0 => (Side::SourceLeft, Side::SourceRight),
             _ => (Side::SourceRight, Side::SourceLeft),
         };
         let other = 1 - self.rank();
-        self.await_post(other)?;
         self.done.reduced_bytes += recv.len() as u64;
         let element = by.element().max(1);
         let piece = FOLD_PIECE_BYTES.max(element) / element * element;

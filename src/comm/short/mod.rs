@@ -12,6 +12,7 @@
 //! | file | |
 //! |---|---|
 //! | `data.rs`, `fold.rs`, `told.rs` | the calls: what moves blocks, what folds, what only posts tell the lengths of |
+//! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
 //! | `run.rs` | what they are made of: posting, waiting, reading |
 //! | `blocks.rs`, `levels.rs` | where blocks stand; partial results of a fold |
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
@@ -19,7 +20,9 @@
 mod blocks;
 mod data;
 mod fold;
+mod halves;
 mod levels;
+mod pieces;
 mod run;
 mod setup;
 mod state;

@@ -71,8 +71,8 @@ pub(super) struct Run<'a, 'b> {
     ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
     threads: bool,
-    /// The members that read what this rank has lent.
-    lent_to: Option<Readers>,
+    /// The members that read what this rank has lent, and the last number under which it has.
+    lent_to: Option<(Readers, u64)>,
     waiting: Waiting,
     pub(super) done: Counts,
 }
@@ -205,6 +205,37 @@ impl Run<'_, '_> {
         }
     }
 
+    /// As [`Run::lend`] to all; where these bytes cannot be lent, this part of them is posted. Returns whether they are lent.
+    pub(super) fn lend_or_post(&mut self, bytes: &[u8], part: &[u8]) -> Result<bool> {
+        let lent = self.lent(bytes)?;
+        match lent {
+            None => self.post(part)?,
+            Some(lent) => self.post_lent(lent, bytes.len(), Readers::All)?,
+        }
+        Ok(lent.is_some())
+    }
+
+    /// Whether what `member` has posted is lent.
+    pub(super) fn has_lent(&mut self, member: usize) -> Result<bool> {
+        let number = self.number;
+        Ok(matches!(self.slots()?.place(member, number), Place::Lent(_)))
+    }
+
+    /// The call has so many more steps than one, each with a number of its own: the next ones. All ranks say so before anything else is done in the call, as
+    /// another thread may begin the next call when this one waits.
+    pub(super) fn reserve(&self, steps: usize) {
+        (0..steps).for_each(|_| {
+            self.context.next_call();
+        });
+    }
+
+    /// The call's next step, in which each rank may post again. We read nothing more of this one.
+    pub(super) fn step(&mut self) -> Result<()> {
+        let number = self.number;
+        self.number = self.state()?.step(number);
+        Ok(())
+    }
+
     /// Where others find these bytes, if they are to be lent.
     #[inline]
     fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
@@ -220,7 +251,7 @@ impl Run<'_, '_> {
         self.await_room()?;
         let (number, ours) = (self.number, self.ours);
         self.state()?.lend(number, ours, lent);
-        self.lent_to = Some(readers);
+        self.lent_to = Some((readers, number));
         Ok(())
     }
 
@@ -233,13 +264,13 @@ impl Run<'_, '_> {
         }
         match self.lent_to {
             None => Ok(()),
-            Some(readers) => self.take_back(readers),
+            Some((readers, number)) => self.take_back(readers, number),
         }
     }
 
     /// Waits until these have read what is lent to them.
-    fn take_back(&mut self, readers: Readers) -> Result<()> {
-        let (number, mine) = (self.number, self.rank());
+    fn take_back(&mut self, readers: Readers, number: u64) -> Result<()> {
+        let mine = self.rank();
         let members = match readers {
             Readers::All => 0..self.size(),
             Readers::One(member) => member..member + 1,

@@ -72,6 +72,13 @@ impl Calls {
         (number, post)
     }
 
+    /// A call goes on under the next number, which no other call has; returns the lowest that a thread of ours may still be in.
+    fn step(&mut self, number: u64) -> u64 {
+        self.next = self.next.max(number + 2);
+        self.inside.iter_mut().filter(|n| **n == number).for_each(|n| *n = number + 1);
+        self.inside.iter().min().copied().unwrap_or(self.next)
+    }
+
     /// A call ends; returns the lowest that a thread of ours may still be in.
     #[inline]
     fn leave(&mut self, number: u64) -> u64 {
@@ -179,6 +186,13 @@ impl ShortState {
         self.slots.pass(next);
     }
 
+    /// As [`Calls::step`]: the number.
+    pub(super) fn step(&mut self, number: u64) -> u64 {
+        let lowest = self.calls.step(number);
+        self.slots.pass(lowest);
+        number + 1
+    }
+
     /// The first call known in which `member`, whose post in call `number` is not like ours, did something else: by how
     /// much it was before `number`, our operation there, and its own where that is known.
     pub(super) fn differs(
@@ -231,6 +245,24 @@ mod tests {
         let third = two.enter(2, 1, 90);
         assert_eq!(first, [early.1, late.1, third.1]);
         assert_eq!((two.leave(early.0), two.leave(third.0)), (2, 3));
+    }
+
+    /// The numbers of its steps are no other call's: those of all ranks go on alike, also of one whose call had fewer steps than were reserved.
+    #[test]
+    fn steps_of_a_call_have_numbers_of_their_own() {
+        let (mut one, mut two) = (Calls::default(), Calls::default());
+        // Three sequence numbers are reserved.
+        let (first, other) = (one.enter(4, 1, 70).0, two.enter(4, 1, 70).0);
+        assert_eq!((first, other), (4, 4));
+        assert_eq!(one.step(first), first + 1, "what was posted in the first step is not read again");
+        assert_eq!(one.step(first + 1), first + 2);
+        assert_eq!(one.leave(first + 2), first + 3);
+        // At the other rank another thread is in the next call meanwhile.
+        let next = two.enter(7, 1, 80);
+        assert_eq!(two.step(other), other + 1, "the lowest that is read");
+        assert_eq!(two.leave(next.0), other + 1);
+        assert_eq!(two.leave(other + 1), first + 4);
+        assert_eq!(one.enter(7, 1, 80), next);
     }
 
     #[test]
