@@ -60,7 +60,9 @@ impl Calls {
     /// the same order, so they give the same. Threads may post in another order than their calls began.
     fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
         let low = u32::try_from(self.next & u64::from(u32::MAX)).unwrap_or(0);
-        let number = self.next + u64::from(sequence.wrapping_sub(low));
+        let ahead = sequence.wrapping_sub(low);
+        debug_assert!(ahead < u32::MAX / 2, "call {sequence} has a number that a step of another took");
+        let number = self.next + u64::from(ahead);
         self.next = number + 1;
         self.inside.push(number);
         let post = Post { code, hash, past: self.past };
