@@ -21,7 +21,7 @@ pub use class::Class;
 pub use settings::{Adapt, Probing, Settings};
 pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
-pub use ways::{MAX_PRICE_PERCENT, MAX_WAYS};
+pub use ways::{MAX_MORE_NS, MAX_PRICE_PERCENT, MAX_WAYS};
 pub use wires::Wires;
 
 use crate::error::Result;

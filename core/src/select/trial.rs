@@ -12,8 +12,8 @@
 //! | the next | the two fastest | only if they are close: as before, but `CLOSE_RUNS` are measured in each turn; then times go their way once more |
 //! | the next | the kept one | after some hundreds, then twice as many, `LOOK_RUNS` are measured, and compared with those of the trial |
 //!
-//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price in 9 calls,
-//! so at most 13.5 calls' time more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
+//! What a trial costs, by price: of at most [`MAX_WAYS`] ways all but one take at most [`MAX_PRICE_PERCENT`](super::MAX_PRICE_PERCENT) of the lowest price, or
+//! [`MAX_MORE_NS`](super::MAX_MORE_NS) more, in 9 calls, so at most 13.5 calls' time or 13.5 ms more than without; then, of the two fastest, the slower one takes at most `CLOSE_PERCENT` more in 12 calls: 2.4 calls' time.
 
 use super::choice::Way;
 use super::ways::MAX_WAYS;

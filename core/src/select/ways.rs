@@ -16,13 +16,18 @@ const SUPPOSED_TAPER: u32 = 4;
 const MIN_SUPPOSED_NODES: u32 = 8;
 /// It must then take less than this, in percent of the others that are tried. Chosen: at 75 a mesh kept a ring out, which took 0.73 times as long.
 const SUPPOSED_GAIN_PERCENT: f64 = 90.0;
-/// A way of a higher price, in percent of the lowest, is not worth a trial. Chosen: of the choices of `xtask choices` the worst takes 1.74
+/// A way of a higher price, in percent of the lowest, is not worth a trial of more than [`MAX_MORE_NS`]. Chosen: of the choices of `xtask choices` the worst takes 1.74
 /// times the best time, and 98 of 100 at most 1.1.
 pub const MAX_PRICE_PERCENT: u32 = 150;
 
+/// A way whose price is higher by no more than this, in nanoseconds (0.5 ms), is worth a trial. Chosen: nine calls of it take 5 ms more, and prices of short calls are furthest off, as what a put
+/// costs a processor depends on what else that has to do (a barrier of 16 ranks on two cores takes 0.3 ms by `linear` and 0.6 by `n-way`, whose price is less than half).
+pub const MAX_MORE_NS: u32 = 500_000;
+
 impl Selection {
     /// The ways that are worth a trial, the cheapest first: other algorithms, one of which spares the links between groups of nodes where these
-    /// are not known, then the cheapest one in half and twice as many blocks; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price.
+    /// are not known, then the cheapest one in half and twice as many blocks; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price or at
+    /// most [`MAX_MORE_NS`] more.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Vec<Way> {
         let arguments = agreed(operation, arguments);
         let fits =
@@ -33,7 +38,8 @@ impl Selection {
         // Stable: of equal prices the first in the registry stays first.
         priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
         let Some(&(best, lowest)) = priced.first() else { return Vec::new() };
-        let most_ns = lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0;
+        let most_ns =
+            (lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0).max(lowest.ns + f64::from(MAX_MORE_NS));
         let mut others: Vec<_> = priced.iter().take_while(|(_, cost)| cost.ns <= most_ns).collect();
         if arguments.size == 2 {
             others.dedup_by(|(_, a), (_, b)| is_same_path(a, b));

@@ -5,7 +5,7 @@
 use crate::grid::{self, BYTES, Judged, Point, RANKS, Score, WIRES, distributions};
 use circulant_core::machine::{Cores, LogGp, Machine};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
-use circulant_core::select::{PROBED_UNHIDDEN, Selection, Settings, machine};
+use circulant_core::select::{MAX_MORE_NS, MAX_PRICE_PERCENT, PROBED_UNHIDDEN, Selection, Settings, machine};
 use std::collections::BTreeMap;
 
 fn full() -> bool {
@@ -304,6 +304,38 @@ fn between_two_ranks_no_puts_are_tried_twice() {
         two.iter().filter(|way| ["circulant", "bine"].contains(&way.algorithm.name)).count() == 2,
         "{two:?}"
     );
+}
+
+/// What a put costs where its processor has other work prices do not know. So a trial of short calls has what is far more expensive by price, but never by long.
+#[test]
+fn a_trial_has_far_prices_of_short_calls() {
+    let (latency_ns, overhead_ns, byte_ps) = (Some(20_000), Some(15_000), Some(80_000));
+    let settings = Settings { latency_ns, overhead_ns, byte_ps, ..Settings::default() };
+    let s = Selection::of(&settings, machine("tcp", &settings).unwrap()).unwrap();
+    let mut beyond = 0;
+    for (size, bytes) in [(16, 8), (16, 1000), (16, 1 << 20), (100, 8), (1000, 8), (1000, 1 << 20)] {
+        for operation in [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Alltoall] {
+            let a = Arguments { size, bytes, ..pair(bytes) };
+            let ways = s.ways(operation, &a);
+            let prices: Vec<f64> = ways
+                .iter()
+                .map(|way| {
+                    let asked = Arguments { blocks: way.blocks, ..a.clone() };
+                    way.algorithm.cost(&asked, s.machine()).ns
+                })
+                .collect();
+            let most =
+                (prices[0] * f64::from(MAX_PRICE_PERCENT) / 100.0).max(prices[0] + f64::from(MAX_MORE_NS));
+            assert!(prices.iter().all(|ns| *ns <= most), "{operation} {size} {bytes}: {ways:?} {prices:?}");
+            beyond += prices.iter().filter(|ns| **ns > 2.0 * prices[0]).count();
+        }
+    }
+    assert!(beyond > 0, "none was far");
+    let linear = |size| {
+        let ways = s.ways(Operation::Barrier, &Arguments { size, ..Arguments::default() });
+        ways.iter().any(|way| way.algorithm.name == "linear")
+    };
+    assert_eq!([16, 100].map(linear), [true, false]);
 }
 
 /// Whether few links join groups of nodes, of which none is known, only a trial can tell: it knows a way that spares them, if that costs little.
