@@ -312,6 +312,11 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn fan_out(&self) -> Option<u32> {
         None
     }
+    /// Whether each rank puts one block and gets one in each round, has all of them from the start, and all are of one length. Then ranks may keep in step, without a wait in
+    /// the plan.
+    fn in_step(&self) -> bool {
+        false
+    }
     /// Those of the steps of `rank` that expect a put, in their order. Lowering asks for the first of many ranks.
     fn expects(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         Box::new(self.steps(rank).filter(|s| s.kind == Kind::Expect))

@@ -12,7 +12,12 @@ const INSIDE: &str = "CLOSING_TEST_INSIDE";
 fn what_is_lent_is_not_given_back_where_the_endpoint_stays_open() {
     if std::env::var_os(INSIDE).is_some() {
         let (arena, faults) = (Arena::default(), sim::Faults { unclosable: true, ..sim::Faults::default() });
-        let flow = Flow { window: 1000, acknowledged: 1000, order_timeout: Duration::from_millis(1) };
+        let flow = Flow {
+            window: 1000,
+            acknowledged: 1000,
+            alone: u64::MAX,
+            order_timeout: Duration::from_millis(1),
+        };
         let mut engine = engines_on(1, flow, &faults, true).remove(0);
         let mut mine = [0u8; 100];
         let given_back =
@@ -34,7 +39,8 @@ fn what_is_lent_is_not_given_back_where_the_endpoint_stays_open() {
 /// Where nothing is lent finalize returns its error, and the program goes on.
 #[test]
 fn an_endpoint_that_cannot_be_closed_is_an_error() {
-    let flow = Flow { window: 1000, acknowledged: 1000, order_timeout: Duration::from_millis(1) };
+    let flow =
+        Flow { window: 1000, acknowledged: 1000, alone: u64::MAX, order_timeout: Duration::from_millis(1) };
     let faults = sim::Faults { unclosable: true, ..sim::Faults::default() };
     let mut engine = engines_on(1, flow, &faults, true).remove(0);
     let e = engine.close().expect_err("it cannot be closed");

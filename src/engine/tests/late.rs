@@ -172,7 +172,12 @@ fn a_call_that_was_left_long_ago_is_compared() {
 #[test]
 fn a_root_may_come_late_to_gathers_of_many() {
     let (p, calls) = if cfg!(miri) { (20, 5) } else { (40, 10) };
-    let flow = Flow { window: 1 << 20, acknowledged: 1 << 20, order_timeout: Duration::from_millis(1) };
+    let flow = Flow {
+        window: 1 << 20,
+        acknowledged: 1 << 20,
+        alone: u64::MAX,
+        order_timeout: Duration::from_millis(1),
+    };
     let mut world = engines_on(p, flow, &sim::Faults::default(), false);
     let (arenas, plan) = (arenas(&world), FanIn(p));
     let mut others: Vec<Vec<Running>> = Vec::new();
@@ -209,7 +214,8 @@ fn an_operation_ends_when_its_messages_have_left() {
     let (seeds, refuse) = if cfg!(miri) { (1, 100) } else { (12, 246) };
     for seed in 0..seeds {
         let faults = sim::Faults { seed, refuse, ..sim::Faults::default() };
-        let flow = Flow { window: 100, acknowledged: 100, order_timeout: Duration::from_millis(1) };
+        let flow =
+            Flow { window: 100, acknowledged: 100, alone: u64::MAX, order_timeout: Duration::from_millis(1) };
         let barrier = crate::plan::barrier::dissemination::Barrier::new(p).unwrap();
         let plans: [&dyn Plan; 2] = [&barrier, &Direct(p)];
         for plan in plans {

@@ -84,6 +84,10 @@ impl Plan for Exchange {
         Sizes { input, output, ..Sizes::default() }
     }
 
+    fn in_step(&self) -> bool {
+        matches!(self.matrix, Matrix::Equal { .. })
+    }
+
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
         if let Matrix::Irregular { rows, .. } = &self.matrix
             && !rows.contains_key(&rank)

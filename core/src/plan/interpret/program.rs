@@ -4,7 +4,7 @@ use super::cover::Cover;
 use super::{Goal, Report, Scratch, Violation, violated};
 use crate::plan::lower::{Op, OpKind, Program};
 use crate::plan::{NO_COUNTER, Place, Plan, Region};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Proves that the programs of all ranks together reach `goal` under any order of deliveries, and runs
 /// them in the random order of `seed`.
@@ -25,6 +25,7 @@ pub fn check(plan: &dyn Plan, programs: &[Program], goal: &Goal, seed: u64) -> R
         }
         let mut waited = vec![NO_COUNTER; program.counters()];
         let waits = waits_by_op(program)?;
+        keeps_in_step(rank, program)?;
         let mut local: HashMap<u32, Vec<usize>> = HashMap::new();
         for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Copy) {
             local.entry(op.bump).or_default().push(i);
@@ -126,6 +127,46 @@ fn writes(plan: &dyn Plan, programs: &[Program], goal: &Goal) -> Result<Vec<Vec<
         }
     }
     Ok(writes)
+}
+
+/// What [`Plan::in_step`] says: in each round one peer is put to, and as much comes from one; no put waits.
+fn keeps_in_step(rank: u32, program: &Program) -> Result<(), Violation> {
+    if !program.in_step {
+        return Ok(());
+    }
+    let (mut sent, mut due) = (BTreeMap::new(), BTreeMap::new());
+    for op in program.ops.iter().filter(|op| op.kind == OpKind::Put) {
+        if op.waits > 0 {
+            return violated(format!("rank {rank} keeps in step, and {op:?} waits"));
+        }
+        let (to, bytes) = sent.entry(op.round).or_insert((op.peer, 0));
+        *bytes += op.len;
+        if *to != op.peer {
+            return violated(format!(
+                "rank {rank} keeps in step, and puts to two ranks in round {}",
+                op.round
+            ));
+        }
+    }
+    for expected in program.expected.iter().filter(|e| e.peer != NO_COUNTER) {
+        let (from, bytes) = due.entry(expected.round).or_insert((expected.peer, 0));
+        *bytes += expected.len;
+        if *from != expected.peer {
+            return violated(format!(
+                "rank {rank} keeps in step, and gets from two ranks in round {}",
+                expected.round
+            ));
+        }
+    }
+    let bytes =
+        |of: BTreeMap<u32, (u32, u64)>| of.into_iter().map(|(round, (_, n))| (round, n)).collect::<Vec<_>>();
+    let (sent, due) = (bytes(sent), bytes(due));
+    if sent != due {
+        return violated(format!(
+            "rank {rank} keeps in step, and puts {sent:?} and gets {due:?} bytes by round"
+        ));
+    }
+    Ok(())
 }
 
 /// By op: its waits.

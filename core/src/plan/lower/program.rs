@@ -116,6 +116,8 @@ pub struct Program {
     pub land: u64,
     /// To how many ranks each rank of the plan puts at most, as [`Plan::fan_out`](crate::plan::Plan::fan_out) says it.
     pub fan_out: Option<u32>,
+    /// Ranks may keep in step ([`Plan::in_step`](crate::plan::Plan::in_step)).
+    pub in_step: bool,
 }
 
 impl Program {

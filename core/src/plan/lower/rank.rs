@@ -575,6 +575,7 @@ impl<'a> Lowering<'a> {
             work: self.work,
             land: self.land,
             fan_out: self.plan.fan_out(),
+            in_step: self.plan.in_step(),
         })
     }
 }
