@@ -2,17 +2,22 @@
 
 use super::setup::Flow;
 use crate::plan::NO_COUNTER;
-use crate::plan::lower::Program;
+use crate::plan::lower::{OpKind, Program};
 
 /// Rounds that any operation may send ahead of what it receives (measured: see [`Pace`]).
 const ROUNDS_AHEAD: u64 = 8;
 
+/// Where what comes is folded a put need only take 1/32 of what [fills the wire](Flow::alone) by itself, twice L + o. Chosen: among 16 ranks with L = 20 µs a reduce of 100 KB to 1 MB in blocks of 2.5 to 7 KB took 4 to 7 % less one
+/// round ahead than 8; with 1 ms blocks of 9 KB are put 8 rounds ahead.
+const FOLD_FILLS: u64 = 32;
+
 /// How far a rank sends ahead of what it receives, in an operation that reduces. There every rank has much that it may send from the start,
 /// and data that no rank needs yet takes the link from data that others wait for: a reduce of 1 MB (16 ranks, 1 ms, 80 ns a byte, 116
 /// blocks) takes 126 ms without this, 102 with 8 rounds ahead, 115 with 4. But the wire has to be filled, four times.
+/// Where a put fills the wire for long, one round ahead is enough: the same reduce with 20 µs takes 82 ms so, and 85 with 8.
 ///
-/// Or in one whose ranks keep in step: each puts its next block when the one of the round has come. Else several blocks are on their way to one rank, and few to another: an alltoall of 1 MB
-/// (16 ranks, 20 µs, 80 ns a byte) takes 88 ms, and in step 77 (median of 8).
+/// Or in one that does not, where each rank puts to another one in each round and blocks fill the wire by themselves: then ranks keep in step. Else several blocks are on their way to one rank, and
+/// few to another: an alltoall of 1 MB (16 ranks, 20 µs, 80 ns a byte) takes 88 ms, and in step 77 (median of 8).
 ///
 /// No rank waits for ever: what is missing of a round was put in that round, and of all puts that wait one of the lowest
 /// round has everything before it.
@@ -23,6 +28,8 @@ pub(super) struct Pace {
     left: Box<[u32]>,
     /// The first round of which some have yet to come.
     low: u32,
+    /// Where each rank puts to one other in each round at most ([`Plan::in_step`](crate::plan::Plan::in_step)): in how many rounds this one does.
+    in_step: Option<u64>,
     /// Rounds; `None`: as far as it can.
     ahead: Option<u32>,
     /// The last round of which puts may go now.
@@ -35,15 +42,22 @@ impl Pace {
         let rounds = awaited().map(|e| e.round as usize + 1).max().unwrap_or(0);
         let mut due = vec![0; rounds].into_boxed_slice();
         awaited().for_each(|e| due[e.round as usize] += e.arrivals);
-        Self { left: due.clone(), due, low: 0, ahead: None, last: u32::MAX }
+        let in_step = program.in_step.then(|| rounds_of_puts(program));
+        Self { left: due.clone(), due, in_step, low: 0, ahead: None, last: u32::MAX }
     }
 
-    /// Starts again, with puts of `put` bytes on average; without any limit unless the operation reduces or keeps in step.
-    pub(super) fn reset(&mut self, flow: &Flow, (folds, in_step): (bool, bool), put: u64) {
-        let ahead = ROUNDS_AHEAD.max(flow.window / 10 / put.max(1));
-        self.ahead = match in_step {
-            true => Some(0),
-            false => folds.then(|| u32::try_from(ahead).unwrap_or(u32::MAX)),
+    /// Starts again, with `puts` puts of `volume` bytes in all; without any limit unless the operation reduces or its ranks keep in step.
+    pub(super) fn reset(&mut self, flow: &Flow, folds: bool, (puts, volume): (u64, u64)) {
+        let fills = |times: u64| {
+            self.in_step.is_some_and(|rounds| (volume / rounds).saturating_mul(times) >= flow.alone)
+        };
+        self.ahead = match folds {
+            true if fills(FOLD_FILLS) => Some(1),
+            true => {
+                let ahead = ROUNDS_AHEAD.max(flow.window / 10 / (volume / puts.max(1)).max(1));
+                Some(u32::try_from(ahead).unwrap_or(u32::MAX))
+            }
+            false => fills(1).then_some(0),
         };
         self.left.copy_from_slice(&self.due);
         self.low = 0;
@@ -72,4 +86,13 @@ impl Pace {
     pub(super) fn holds(&self, round: u32) -> bool {
         round > self.last
     }
+}
+
+/// In how many rounds a rank puts; at least 1.
+fn rounds_of_puts(program: &Program) -> u64 {
+    let puts = program.ops.iter().filter(|op| op.kind == OpKind::Put);
+    let mut rounds: Vec<u32> = puts.map(|op| op.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds.len().max(1) as u64
 }

@@ -249,9 +249,7 @@ impl Task {
             (setup.window(folds), setup.acknowledge_at(folds, self.program.fan_out));
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
-        let puts_to = self.program.peers.iter().filter(|peer| peer.we_put).count() as u64;
-        let in_step = self.program.in_step && self.volume / puts_to.max(1) >= flow.alone;
-        self.pace.reset(flow, (folds, in_step), self.volume / self.puts.max(1));
+        self.pace.reset(flow, folds, (self.puts, self.volume));
         self.ops_left = self.program.ops.len();
         // Lowering numbers ops by u32.
         for (op, i) in (0u32..).zip(0..self.program.ops.len()) {

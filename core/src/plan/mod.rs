@@ -312,8 +312,7 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn fan_out(&self) -> Option<u32> {
         None
     }
-    /// Whether each rank puts one block and gets one in each round, has all of them from the start, and all are of one length. Then ranks may keep in step, without a wait in
-    /// the plan.
+    /// Whether in each round each rank puts one block at most and gets one at most, all of one length (but for what is left of it). Then ranks that keep in step have links to themselves.
     fn in_step(&self) -> bool {
         false
     }

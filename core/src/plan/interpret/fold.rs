@@ -5,6 +5,7 @@
 //! graph of waits, then all orders that respect the waits compute the same; so one is run.
 
 use super::events::Events;
+use super::program::keeps_in_step;
 use super::{Report, Violation, violated};
 use crate::plan::lower::Program;
 use crate::plan::{Place, Plan, Region, Side, Sizes};
@@ -115,6 +116,7 @@ pub fn check_fold(
     goal: &Fold,
     seed: u64,
 ) -> Result<Report, Violation> {
+    (0..).zip(programs).try_for_each(|(rank, program)| keeps_in_step(rank, program))?;
     prove(&Events::of_programs(plan, programs)?, goal, seed)
 }
 

@@ -238,6 +238,10 @@ impl Reduce {
 }
 
 impl Plan for Reduce {
+    fn in_step(&self) -> bool {
+        true
+    }
+
     fn algorithm(&self) -> &'static str {
         "circulant"
     }
