@@ -84,8 +84,8 @@ impl Shared {
     }
 
     /// The same of a short call.
-    pub(super) fn log_short_call(&mut self, name: &'static str, longest: usize) {
-        self.log.call(name, "a short call", || format!(" ({longest} bytes of a rank)"));
+    pub(super) fn log_short_call(&mut self, name: &'static str, bytes: usize) {
+        self.log.call(name, "a short call", || format!(" ({bytes} bytes)"));
     }
 }
 

@@ -113,7 +113,7 @@ impl Communicator {
         if held.check || !takes {
             return None;
         }
-        held.log_short_call(shape.call.name(), shape.longest);
+        held.log_short_call(shape.call.name(), shape.total);
         Some(self.run_short(&mut held, slots, shape, arguments, body))
     }
 
