@@ -3,8 +3,9 @@
 
 use crate::proof::{MODEL, Random, all, programs, seed};
 use circulant_core::plan::NO_COUNTER;
+use circulant_core::plan::interpret::{Goal, check};
 use circulant_core::plan::lower::{OpKind, Program, WireLimits};
-use circulant_core::plan::registry::Arguments;
+use circulant_core::plan::registry::{Arguments, Operation, algorithm};
 use std::sync::Arc;
 
 const ELEMENT: u64 = 8;
@@ -53,11 +54,12 @@ fn nodes(size: u32, random: &mut Random) -> Arc<[u32]> {
 }
 
 #[test]
-fn no_put_of_a_reduction_waits_for_its_own_round_or_a_later_one() {
+fn no_put_that_is_paced_waits_for_its_own_round_or_a_later_one() {
     let seed = seed();
     println!("PLAN_PROOF_SEED={seed}");
     let mut random = Random(seed);
-    for line in all().filter(|line| line.operation.reduces()) {
+    let mut in_step = 0;
+    for line in all().filter(|line| line.operation.reduces() || line.operation == Operation::Alltoall) {
         for size in (2..=9).chain([12, 16, 17]) {
             for _ in 0..CASES {
                 let bytes = ELEMENT * (1 + random.below(500));
@@ -80,6 +82,10 @@ fn no_put_of_a_reduction_waits_for_its_own_round_or_a_later_one() {
                 }
                 let limits = WireLimits { light: random.one_of(&[0, bytes]), ..random.limits(bytes) };
                 let plan = (line.build)(&a, &MODEL).unwrap();
+                if !line.operation.reduces() && !plan.in_step() {
+                    continue;
+                }
+                in_step += u32::from(plan.in_step());
                 for (rank, program) in programs(&*plan, &limits).iter().enumerate() {
                     for (round, last) in rounds(program) {
                         assert!(
@@ -94,4 +100,19 @@ fn no_put_of_a_reduction_waits_for_its_own_round_or_a_later_one() {
             }
         }
     }
+    assert!(in_step > CASES, "{in_step} plans keep in step");
+}
+
+/// What a plan says of its puts is held against them.
+#[test]
+fn a_plan_that_puts_to_two_ranks_in_a_round_does_not_keep_in_step() {
+    let a = Arguments { size: 5, bytes: 16, element: ELEMENT, ..Arguments::default() };
+    let goal = Goal::alltoall(5, 16);
+    let line = algorithm(Operation::Alltoall, "direct").unwrap();
+    let plan = (line.build)(&a, &MODEL).unwrap();
+    let mut told = programs(&*plan, &WireLimits::PLAIN);
+    assert!(check(&*plan, &told, &goal, 1).is_ok() && told[0].in_step);
+    told.iter_mut().flat_map(|program| &mut program.ops).for_each(|op| op.round = 0);
+    let violation = check(&*plan, &told, &goal, 1).unwrap_err();
+    assert!(violation.to_string().contains("keeps in step, and puts to two ranks in round 0"), "{violation}");
 }
