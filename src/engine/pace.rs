@@ -96,3 +96,27 @@ fn rounds_of_puts(program: &Program) -> u64 {
     rounds.dedup();
     rounds.len().max(1) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::lower::{WireLimits, lower};
+    use crate::plan::reduce::circulant::Reduce;
+    use std::time::Duration;
+
+    /// Blocks of 1000 bytes, one in each round.
+    #[test]
+    fn a_reduce_goes_one_round_ahead_where_a_put_fills_the_wire_for_long() {
+        let plan = Reduce::new(4, 0, 12_000, 8, 12, false).unwrap();
+        let program = lower(&plan, 1, &WireLimits::PLAIN).unwrap();
+        let (puts, volume) = (12, 12_000);
+        for (alone, ahead) in [(1000 * FOLD_FILLS, 1), (1000 * FOLD_FILLS + 1, ROUNDS_AHEAD)] {
+            let flow = Flow { window: 1 << 10, acknowledged: 1 << 10, alone, order_timeout: Duration::ZERO };
+            let mut pace = Pace::new(&program);
+            assert!(!pace.holds(u32::MAX), "it has not begun");
+            pace.reset(&flow, true, (puts, volume));
+            let first = (0..100).find(|round| pace.holds(*round)).map(u64::from);
+            assert_eq!(first, Some(u64::from(pace.low) + ahead + 1), "{alone}");
+        }
+    }
+}
