@@ -195,7 +195,7 @@ impl Run<'_, '_> {
         self.post_if_read(pieces, true)
     }
 
-    /// As [`Run::post`], of bytes that stay as they are until the call ends. Long ones in memory that these readers can map are posted by reference, and
+    /// As [`Run::post`], of bytes that stay as they are until the call ends, or until its readers have posted in a later step. Long ones in memory that these readers can map are posted by reference, and
     /// the call ends when all of them have read.
     #[inline]
     pub(super) fn lend(&mut self, bytes: &[u8], readers: Readers) -> Result<()> {
