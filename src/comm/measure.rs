@@ -275,7 +275,7 @@ pub(super) fn flow(figures: &Figures, window: Option<u64>, rails: usize) -> Flow
     Flow {
         window: window.unwrap_or_else(|| figures.window().saturating_mul(rails as u64)),
         acknowledged: figures.acknowledged(),
-        alone: figures.alone().saturating_mul(rails as u64),
+        bandwidth_bound: figures.bandwidth_bound().saturating_mul(rails as u64),
         order_timeout: Duration::from_nanos(figures.in_order_ns()),
     }
 }

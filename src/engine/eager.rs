@@ -208,7 +208,12 @@ mod tests {
             size: 50,
             neighbours: vec![neighbour],
             node_groups: Arc::default(),
-            flow: Flow { window: 1, acknowledged: 1, alone: u64::MAX, order_timeout: Duration::ZERO },
+            flow: Flow {
+                window: 1,
+                acknowledged: 1,
+                bandwidth_bound: u64::MAX,
+                order_timeout: Duration::ZERO,
+            },
             warn_after: Duration::ZERO,
             names: |_| "test",
             record_events: None,

@@ -76,8 +76,8 @@ pub(crate) struct Flow {
     pub(crate) window: u64,
     /// Bytes of which receivers acknowledge a part at a time, where the window is wider.
     pub(crate) acknowledged: u64,
-    /// A block of so many bytes fills the wire by itself: ranks that may keep in step do so with longer ones.
-    pub(crate) alone: u64,
+    /// The shortest put, in bytes, that is bound by bandwidth: where a plan allows it, ranks put one such block at a time.
+    pub(crate) bandwidth_bound: u64,
     /// How long puts wait for puts before them, whose targets have not entered the operation. Without that ranks post in the order
     /// in which their targets enter, which is the same at all ranks, and one link after the other is the only one in use: an
     /// alltoall of 1 MB (16 ranks, 1 ms, 80 ns a byte) takes 138 ms then, in order 86.

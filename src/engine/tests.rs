@@ -25,7 +25,12 @@ const CODE: u8 = 1;
 fn engines(size: u32, window: u64, borrow: Borrow) -> Vec<Engine> {
     engines_of(
         size,
-        Flow { window, acknowledged: window, alone: u64::MAX, order_timeout: Duration::from_millis(1) },
+        Flow {
+            window,
+            acknowledged: window,
+            bandwidth_bound: u64::MAX,
+            order_timeout: Duration::from_millis(1),
+        },
         borrow,
     )
 }
@@ -168,8 +173,12 @@ fn goes_on((engine, slot, _): &mut Entered) -> bool {
 /// Rank 1 enters late; it comes first in rank 0's order.
 #[test]
 fn puts_wait_in_order_for_a_rank_that_is_late() {
-    let flow =
-        Flow { window: 1000, acknowledged: 1000, alone: u64::MAX, order_timeout: Duration::from_secs(3600) };
+    let flow = Flow {
+        window: 1000,
+        acknowledged: 1000,
+        bandwidth_bound: u64::MAX,
+        order_timeout: Duration::from_secs(3600),
+    };
     let mut rest = engines_of(3, flow, Borrow::Direct).into_iter();
     let mut next = || rest.next().unwrap();
     let (first, late, third) = (next(), next(), next());
@@ -205,8 +214,12 @@ fn puts_do_not_wait_in_order_for_ever() {
 /// Sixteen portions come before their receiver looks.
 #[test]
 fn portions_that_come_together_are_acknowledged_together() {
-    let flow =
-        Flow { window: 1 << 20, acknowledged: 2 * 8192, alone: u64::MAX, order_timeout: Duration::ZERO };
+    let flow = Flow {
+        window: 1 << 20,
+        acknowledged: 2 * 8192,
+        bandwidth_bound: u64::MAX,
+        order_timeout: Duration::ZERO,
+    };
     let chain = crate::plan::bcast::chain::Bcast::new(2, 0, 16 * 8192, 16).unwrap();
     let mut world: Vec<_> =
         engines_of(2, flow, Borrow::Direct).into_iter().map(|engine| enters(engine, &chain)).collect();
@@ -222,25 +235,29 @@ fn portions_that_come_together_are_acknowledged_together() {
     assert_eq!(world[1].0.stats().messages - ready, 1);
 }
 
-/// Blocks that fill the wire by themselves go one after the other, each when that of its round before has come; shorter ones at once.
+/// Blocks bound by bandwidth are put one at a time, each when that of the round before has come; shorter ones all at once.
 #[test]
 fn long_blocks_of_an_alltoall_keep_in_step() {
-    const ALONE: u64 = 64 << 10;
-    for len in [ALONE - 1, ALONE] {
-        let flow =
-            Flow { window: 1 << 20, acknowledged: 1 << 20, alone: ALONE, order_timeout: Duration::ZERO };
+    const BANDWIDTH_BOUND: u64 = 64 << 10;
+    for len in [BANDWIDTH_BOUND - 1, BANDWIDTH_BOUND] {
+        let flow = Flow {
+            window: 1 << 20,
+            acknowledged: 1 << 20,
+            bandwidth_bound: BANDWIDTH_BOUND,
+            order_timeout: Duration::ZERO,
+        };
         let plan = crate::plan::alltoall::direct::alltoall(4, len).unwrap();
         let mut world: Vec<_> =
             engines_of(4, flow, Borrow::Direct).into_iter().map(|engine| enters(engine, &plan)).collect();
         // All ranks are ready for rank 0, and nothing has come to it.
         assert!(!goes_on(&mut world[0]));
         let puts = |entered: &Entered| entered.0.stats().puts;
-        assert_eq!(puts(&world[0]), if len < ALONE { 3 } else { 1 }, "{len}");
+        assert_eq!(puts(&world[0]), if len < BANDWIDTH_BOUND { 3 } else { 1 }, "{len}");
         for _ in 0..1000 {
             let done = world.iter_mut().map(goes_on).fold(true, |a, b| a & b);
             let (least, most) = (world.iter().map(puts).min(), world.iter().map(puts).max());
             // A rank whose neighbours are all ahead by one is as far as they let it.
-            assert!(len < ALONE || most <= least.map(|n| n + 2), "{least:?} to {most:?} puts");
+            assert!(len < BANDWIDTH_BOUND || most <= least.map(|n| n + 2), "{least:?} to {most:?} puts");
             if done {
                 break;
             }

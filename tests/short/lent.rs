@@ -147,7 +147,8 @@ fn blocks_come_as_they_were_when_they_were_sent() {
         let results = run(vec![0; p], &[SPIN], |_, comm| {
             let mut random = Random(seed);
             let lengths = [1000, 1023, 1024, 1025, 2048, 2049, 4096, 5000, 8192, 8193, 16_384, 16_385];
-            let long: &[usize] = if p == 2 { &[32_769, 49_153, 200_001, 524_288, 524_289] } else { &[] };
+            let long: &[usize] =
+                if p == 2 { &[32_769, 49_153, 131_072, 131_073, 524_288, 524_289] } else { &[] };
             let lengths =
                 lengths.into_iter().cycle().take(48).chain(long.iter().copied().cycle().take(4 * long.len()));
             for (call, len) in lengths.enumerate() {
@@ -204,7 +205,7 @@ fn two_ranks_fold_long_vectors_in_order() {
     let last = |a: Wide, b: Wide| [a[0].wrapping_mul(3).wrapping_add(b[0]), b[1], a[2]];
     for settings in [&[SPIN][..], &[]] {
         let results = run(vec![0; 2], settings, |world, comm| {
-            for len in [1366, 2731, 5000, 10_900, 10_923, 40_001, 349_525] {
+            for len in [1366, 2731, 5000, 10_900, 10_923, 40_001, 87_381] {
                 let of = |rank: usize| -> Vec<Wide> {
                     (0..len).map(|i| [i as u32 * 7, rank as u32, 9 - rank as u32]).collect()
                 };

@@ -312,7 +312,7 @@ pub trait Plan: Send + Sync + std::fmt::Debug {
     fn fan_out(&self) -> Option<u32> {
         None
     }
-    /// Whether in each round each rank puts one block at most and gets one at most, all of one length (but for what is left of it). Then ranks that keep in step have links to themselves.
+    /// Whether in each round each rank puts one block at most and gets one at most, all of one length (the last may be shorter). If ranks keep in step, no two then put to one at the same time.
     fn in_step(&self) -> bool {
         false
     }

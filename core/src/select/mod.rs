@@ -87,9 +87,9 @@ const ACKNOWLEDGE_LATENCIES: u64 = 10;
 /// latencies of each other, and what waits longer waits for a late rank. `puts_do_not_wait_in_order_for_ever`
 /// (src/engine/tests.rs) shows the end of the order.
 const IN_ORDER_LATENCIES: u64 = 8;
-/// A block that takes so many times L + o fills the wire by itself: of so much less than 2 % of its time the wire is idle if the next one waits for what comes in its round. Measured: an alltoall among 16 ranks
-/// in step takes 0.83 of the time with blocks of 62 KB and L = 20 µs, 0.6 with 1 MB and 1 ms, 1.0 with 19 KB and 20 µs, and 1.5 with 125 KB and 1 ms (80 ns a byte).
-const ALONE_TIMES: u64 = 64;
+/// A put is bound by bandwidth if its bytes take at least this many times L + o: a wait of L + o before the next put then leaves the link idle for less than 2 % of the time. Measured: among 16
+/// ranks (80 ns a byte) an alltoall with one put at a time takes 0.94 of the time with blocks of 62 KB and L = 20 µs, 0.6 with 1 MB and 1 ms, 1.0 with 19 KB and 20 µs, and 1.5 with 125 KB and 1 ms.
+const BANDWIDTH_BOUND_TIMES: u64 = 64;
 
 /// The probe takes as o a third of what a block more costs while all ranks are busy; the other two thirds pass while the wire carries longer
 /// blocks (`EXPOSED_SHARE_OF_OVERHEAD`, src/comm/measure.rs). (36 ranks on 2 cores, 1 ms: a bcast of 1 KB by 15 blocks takes 10.3 ms and by
@@ -174,13 +174,13 @@ impl Figures {
             .max(WINDOW_MIN_BYTES)
     }
 
-    /// A block of so many bytes fills the wire by itself. Where readers copy there is no wire to fill.
-    pub fn alone(&self) -> u64 {
+    /// The shortest put, in bytes, that is bound by bandwidth, not by L and o. Where readers copy out of the sender's memory no put is.
+    pub fn bandwidth_bound(&self) -> u64 {
         if self.readers {
             return u64::MAX;
         }
         let LogGp { latency_ns, overhead_ns, byte_ps, .. } = self.wire;
-        let ns = latency_ns.saturating_add(overhead_ns).saturating_mul(ALONE_TIMES);
+        let ns = latency_ns.saturating_add(overhead_ns).saturating_mul(BANDWIDTH_BOUND_TIMES);
         ns.saturating_mul(1000) / byte_ps.max(1)
     }
 

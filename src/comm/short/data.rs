@@ -1,7 +1,7 @@
 //! Short calls that move blocks whose lengths all ranks know.
 
 use super::blocks::{Blocks, Lie, lie};
-use super::pieces::longest_piece;
+use super::pieces::{MAX_BCAST_BYTES, longest_piece};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
@@ -67,7 +67,7 @@ impl Communicator {
                 each: Some(len),
                 root: Some(root),
                 total: len,
-                ..shape(Operation::Bcast, element, longest_piece(self.size(), len))
+                ..shape(Operation::Bcast, element, longest_piece(self.size(), len, MAX_BCAST_BYTES))
             },
             |h| [root, len].iter().for_each(|w| h.word(*w as u64)),
             |run| {

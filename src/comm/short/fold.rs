@@ -2,7 +2,7 @@
 
 use super::data::keep;
 use super::levels::Levels;
-use super::pieces::longest_piece;
+use super::pieces::{MAX_ALLREDUCE_BYTES, longest_piece};
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;
@@ -52,7 +52,7 @@ impl Communicator {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
-        let longest = if root.is_some() { len } else { longest_piece(self.size(), len) };
+        let longest = if root.is_some() { len } else { longest_piece(self.size(), len, MAX_ALLREDUCE_BYTES) };
         self.short(
             Shape { root, longest, ..folding::<T>(operation, len, by)? },
             |h| {

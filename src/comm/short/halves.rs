@@ -9,7 +9,7 @@ use crate::ops::Reducer;
 use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
 use std::ops::Range;
 
-/// Vectors of at least so many bytes are folded in halves. Measured: two ranks with a core each take as long for 32 KiB in plain memory either way, an
+/// The shortest vector, in bytes, that is folded in halves. Measured: two ranks with a core each take as long for 32 KiB in plain memory either way, an
 /// eighth more for 16, and an eighth less for 128.
 const MIN_HALVES_BYTES: usize = 2 * MAX_POST_BYTES;
 

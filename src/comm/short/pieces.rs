@@ -7,14 +7,15 @@ use crate::transport::call_slots::MAX_WIDE_POST_BYTES;
 
 /// Bytes of a piece: the longest post.
 pub(super) const PIECE_BYTES: usize = MAX_WIDE_POST_BYTES;
-/// The longest call that goes so, in bytes (4 MiB). Measured: up to there a bcast of two ranks is as fast as by plan out of arena memory, and up to a seventh faster out
-/// of plain memory; an allreduce is up to a fifth faster out of either, and out of arena memory slower from twice as many on.
-const MAX_PIECES_BYTES: usize = 32 * PIECE_BYTES;
+/// The longest such bcast, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and about as long out of arena memory.
+pub(super) const MAX_BCAST_BYTES: usize = 32 * PIECE_BYTES;
+/// The longest such allreduce, in bytes (1 MiB). Measured likewise: out of arena memory 4 MB take up to 1.3 times as long as by plan.
+pub(super) const MAX_ALLREDUCE_BYTES: usize = 8 * PIECE_BYTES;
 
-/// The longest post of a call of `ranks` ranks, of `len` bytes, that goes piece by piece where that is faster.
+/// The longest post of a call of `len` bytes by `ranks` ranks. Two ranks make calls of up to `most` bytes piece by piece.
 #[inline]
-pub(super) fn longest_piece(ranks: usize, len: usize) -> usize {
-    if ranks == 2 && len <= MAX_PIECES_BYTES { len.min(PIECE_BYTES) } else { len }
+pub(super) fn longest_piece(ranks: usize, len: usize, most: usize) -> usize {
+    if ranks == 2 && len <= most { len.min(PIECE_BYTES) } else { len }
 }
 
 impl Run<'_, '_> {
@@ -65,10 +66,12 @@ mod tests {
 
     #[test]
     fn pieces_are_posts_and_longer_calls_have_none() {
-        for len in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, MAX_PIECES_BYTES] {
-            assert_eq!(longest_piece(2, len), len.min(PIECE_BYTES));
-            assert_eq!(longest_piece(3, len), len);
+        for most in [MAX_BCAST_BYTES, MAX_ALLREDUCE_BYTES] {
+            for len in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, most] {
+                assert_eq!(longest_piece(2, len, most), len.min(PIECE_BYTES));
+                assert_eq!(longest_piece(3, len, most), len);
+            }
+            assert_eq!(longest_piece(2, most + 1, most), most + 1);
         }
-        assert_eq!(longest_piece(2, MAX_PIECES_BYTES + 1), MAX_PIECES_BYTES + 1);
     }
 }

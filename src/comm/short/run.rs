@@ -221,8 +221,7 @@ impl Run<'_, '_> {
         Ok(matches!(self.slots()?.place(member, number), Place::Lent(_)))
     }
 
-    /// The call has so many more steps than one, each with a number of its own: the next ones. All ranks say so before anything else is done in the call, as
-    /// another thread may begin the next call when this one waits.
+    /// Takes the numbers of this many further steps. Every rank must do so before it waits for anything in the call, as another thread may begin the next call during a wait.
     pub(super) fn reserve(&self, steps: usize) {
         (0..steps).for_each(|_| {
             self.context.next_call();

@@ -15,7 +15,7 @@ fn what_is_lent_is_not_given_back_where_the_endpoint_stays_open() {
         let flow = Flow {
             window: 1000,
             acknowledged: 1000,
-            alone: u64::MAX,
+            bandwidth_bound: u64::MAX,
             order_timeout: Duration::from_millis(1),
         };
         let mut engine = engines_on(1, flow, &faults, true).remove(0);
@@ -39,8 +39,12 @@ fn what_is_lent_is_not_given_back_where_the_endpoint_stays_open() {
 /// Where nothing is lent finalize returns its error, and the program goes on.
 #[test]
 fn an_endpoint_that_cannot_be_closed_is_an_error() {
-    let flow =
-        Flow { window: 1000, acknowledged: 1000, alone: u64::MAX, order_timeout: Duration::from_millis(1) };
+    let flow = Flow {
+        window: 1000,
+        acknowledged: 1000,
+        bandwidth_bound: u64::MAX,
+        order_timeout: Duration::from_millis(1),
+    };
     let faults = sim::Faults { unclosable: true, ..sim::Faults::default() };
     let mut engine = engines_on(1, flow, &faults, true).remove(0);
     let e = engine.close().expect_err("it cannot be closed");

@@ -175,7 +175,7 @@ fn a_root_may_come_late_to_gathers_of_many() {
     let flow = Flow {
         window: 1 << 20,
         acknowledged: 1 << 20,
-        alone: u64::MAX,
+        bandwidth_bound: u64::MAX,
         order_timeout: Duration::from_millis(1),
     };
     let mut world = engines_on(p, flow, &sim::Faults::default(), false);
@@ -214,8 +214,12 @@ fn an_operation_ends_when_its_messages_have_left() {
     let (seeds, refuse) = if cfg!(miri) { (1, 100) } else { (12, 246) };
     for seed in 0..seeds {
         let faults = sim::Faults { seed, refuse, ..sim::Faults::default() };
-        let flow =
-            Flow { window: 100, acknowledged: 100, alone: u64::MAX, order_timeout: Duration::from_millis(1) };
+        let flow = Flow {
+            window: 100,
+            acknowledged: 100,
+            bandwidth_bound: u64::MAX,
+            order_timeout: Duration::from_millis(1),
+        };
         let barrier = crate::plan::barrier::dissemination::Barrier::new(p).unwrap();
         let plans: [&dyn Plan; 2] = [&barrier, &Direct(p)];
         for plan in plans {

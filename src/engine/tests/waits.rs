@@ -276,8 +276,12 @@ fn what_is_queued_leaves_between_calls() {
     assert_eq!(other.core.query_round, 1, "it has come");
     // One that is never taken is tried again, but is not worth a busy loop.
     let faults = sim::Faults { refuse: 255, seed: 5, ..sim::Faults::default() };
-    let flow =
-        Flow { window: 1000, acknowledged: 1000, alone: u64::MAX, order_timeout: Duration::from_millis(1) };
+    let flow = Flow {
+        window: 1000,
+        acknowledged: 1000,
+        bandwidth_bound: u64::MAX,
+        order_timeout: Duration::from_millis(1),
+    };
     let mut engine = engines_on(2, flow, &faults, true).remove(0);
     engine.core.queue(1, Message::Query { origin: 0, round: 1 });
     let mut tries = 0;

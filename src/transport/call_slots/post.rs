@@ -16,7 +16,7 @@ const IS_LENT: u64 = 1 << 9;
 const WHERE: usize = BYTES;
 /// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
 const EXTENT: usize = BYTES + 8;
-/// Where each rank has a core of its own, long posts are pipelined: readers copy so many bytes while the next are written. Chosen: see docs/design.md,
+/// Bytes of a part of a long post, where each rank has a core of its own: readers copy one part while the next is written. Chosen: see docs/design.md,
 /// "Wide posts".
 const PIPELINE_BYTES: usize = match () {
     _ if cfg!(loom) => 8,
