@@ -70,6 +70,10 @@ pub struct Machine {
     /// Processor time of a put as a multiple of o, with its receiver's and that of ranks on the same cores. While links are busy longer with
     /// the bytes, a put adds o to an operation's time; where bytes are few it adds all of this. 1: a put takes no more than o.
     pub unhidden: u32,
+    /// Processor time of a put, in nanoseconds, at a rank that alone puts, or gets from all, while the others wait: where ranks share cores
+    /// these are free for it then.
+    /// `u64::MAX`: as much as while all put, which is o times `unhidden`.
+    pub alone_ns: u64,
     /// Groups of nodes, and the links between them.
     pub groups: Groups,
     /// γ of vectors that stay in a cache, where ranks share memory: picoseconds per byte that is combined into what no other rank reads.
@@ -130,6 +134,7 @@ impl Machine {
             turn_bytes: u64::MAX,
             cores: Cores::OWN,
             unhidden: 1,
+            alone_ns: u64::MAX,
             groups: Groups::NONE,
             reduce_cached_ps: REDUCE_CACHED_PS,
         }

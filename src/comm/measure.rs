@@ -8,7 +8,7 @@ use crate::error::{Result, argument};
 use crate::machine::{LogGp, Machine};
 use crate::ops;
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Candidate, Figures, PROBED_UNHIDDEN, Source};
+use crate::select::{Candidate, Figures, PROBED_UNHIDDEN, Probed, Source};
 use std::time::{Duration, Instant};
 
 /// What was measured of a link: a put of m bytes arrives after o + L + βm.
@@ -95,7 +95,7 @@ pub fn wire_between(comm: &Communicator, pair: [usize; 2]) -> Result<Wire> {
     let overhead = alone(comm, pair, |shared, pair, deadline| {
         shared.engine.post_cost(&shared.arena, pair, 64, deadline)
     })?;
-    let overhead = overhead.map_or(0.0, |t| t.as_nanos() as f64).min(small);
+    let overhead = overhead.map_or(0.0, nanoseconds).min(small);
     let mut figures = [(small - overhead).max(0.0), overhead, f64::NAN];
     let mut times = [f64::INFINITY; 2];
     for _ in 0..MAX_SLOPE_ATTEMPTS {
@@ -135,7 +135,7 @@ pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
             comm.barrier()?;
             let start = Instant::now();
             in_blocks.bcast(&mut data, 0)?;
-            let (mine, mut slowest) = ([start.elapsed().as_nanos() as f64], [0.0]);
+            let (mine, mut slowest) = ([nanoseconds(start.elapsed())], [0.0]);
             comm.allreduce(&mine, &mut slowest, ops::Max)?;
             if rep > 0 {
                 best = best.min(slowest[0]);
@@ -155,32 +155,35 @@ pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
 
 /// L, o and β in haste, at start-up; β stays what `known` says where it cannot be seen. On a wire that
 /// is quick there is time for a second look, which the first, with everything cold, needs.
-pub(super) fn probe(comm: &Communicator, pair: [usize; 2], known: &LogGp) -> Result<LogGp> {
-    let (mut small, mut large) = (f64::INFINITY, f64::INFINITY);
+pub(super) fn probe(comm: &Communicator, pair: [usize; 2], known: &LogGp) -> Result<Probed> {
+    let [mut small, mut large, mut put] = [f64::INFINITY; 3];
     for (few, fewer) in [(8, 2), (30, 8)] {
         let times = alone(comm, pair, |shared, pair, deadline| {
             let mut times = |bytes, reps| shared.engine.ping_pong(&shared.arena, pair, bytes, reps, deadline);
-            Ok([times(8, few)?, times(PROBE_BYTES, fewer)?])
+            let times = [times(8, few)?, times(PROBE_BYTES, fewer)?];
+            Ok((times, shared.engine.post_cost(&shared.arena, pair, PROBE_PUTS, deadline)?))
         })?;
-        let [short, long] = times.unwrap_or_default();
+        let ([short, long], post) = times.unwrap_or_default();
         let spent: Duration = short.iter().chain(&long).sum();
         // All go by what the first of the pair saw.
-        let mut seen = [small.min(best(&short)), large.min(best(&long)), spent.as_nanos() as f64];
+        let mut seen =
+            [small.min(best(&short)), large.min(best(&long)), put.min(nanoseconds(post)), nanoseconds(spent)];
         comm.bcast(&mut seen, pair[0])?;
-        (small, large) = (seen[0], seen[1]);
-        if seen[2] > PROBE_NS {
+        [small, large, put] = [seen[0], seen[1], seen[2]];
+        if seen[3] > PROBE_NS {
             break;
         }
     }
     let byte_ps = whole(1000.0 * (large - small) / PROBE_BYTES as f64);
     let byte_ps = if byte_ps > 0 { byte_ps } else { known.byte_ps };
     let overhead = block_overhead(comm, byte_ps as f64 / 1000.0)?;
-    Ok(LogGp {
+    let wire = LogGp {
         latency_ns: whole(small).saturating_sub(known.overhead_ns),
         overhead_ns: whole(overhead).max(known.overhead_ns),
         byte_ps,
         reduce_ps: known.reduce_ps,
-    })
+    };
+    Ok(Probed { wire, alone_ns: whole(put).max(1) })
 }
 
 /// The figures that algorithms and blocks are chosen by, and where they come from.
@@ -288,6 +291,9 @@ const PROBE_NS: f64 = 3e6;
 /// beside 1 µs at 100 Gbit/s), short enough for a slow wire.
 const PROBE_BYTES: usize = 64 << 10;
 
+/// Puts in a row that show what one takes while the other ranks sleep. Chosen: few enough for the buffers of any wire, so that none waits.
+const PROBE_PUTS: u32 = 16;
+
 /// A broadcast of this many bytes in few and in many blocks shows what a block costs. Chosen: the same bytes in both,
 /// so their difference is the blocks'.
 const OVERHEAD_BCAST_BYTES: usize = 64 << 10;
@@ -321,7 +327,11 @@ fn byte_time(small: f64, [near, far]: [f64; 2]) -> Option<f64> {
 
 /// The shortest time in nanoseconds; 0 if there is none.
 fn best(times: &[Duration]) -> f64 {
-    times.iter().min().map_or(0.0, |t| t.as_nanos() as f64)
+    times.iter().min().copied().map_or(0.0, nanoseconds)
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates

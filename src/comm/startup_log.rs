@@ -54,8 +54,12 @@ pub(super) fn world(
     if let Ok((machine, source)) = measure::machine(comm) {
         let model = &machine.wire;
         log.info(|| {
+            let alone = match machine.alone_ns {
+                u64::MAX => String::new(),
+                ns => format!("; a put takes a rank alone {ns} ns"),
+            };
             format!(
-                "choices by L = {} ns, o = {} ns, β = {} ps/B, from {source}",
+                "choices by L = {} ns, o = {} ns, β = {} ps/B, from {source}{alone}",
                 model.latency_ns, model.overhead_ns, model.byte_ps
             )
         });

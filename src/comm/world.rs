@@ -17,9 +17,8 @@ use super::wireup::{Connected, connect, wire_up};
 use crate::config::{self, Config, FOR_EVER};
 use crate::error::Result;
 use crate::launch::Launch;
-use crate::machine::LogGp;
 use crate::record::Record;
-use crate::select::{self, Figures, Tuning, Wires};
+use crate::select::{self, Figures, Probed, Tuning, Wires};
 use crate::trace::Log;
 use crate::transport::{HardwareCounts, Transport};
 use std::sync::Arc;
@@ -293,7 +292,7 @@ impl World {
     }
 
     /// The figures from the settings and what was probed, at all ranks alike.
-    fn retune(&mut self, probed: Option<LogGp>) -> Result<()> {
+    fn retune(&mut self, probed: Option<Probed>) -> Result<()> {
         let mut figures = Figures::new(&self.wires, &self.config.choices(), probed)?;
         if self.nodes().iter().all(|node| *node == self.nodes()[0]) {
             figures = figures.on_one_node();

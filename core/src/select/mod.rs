@@ -40,9 +40,20 @@ pub struct Figures {
     light: u64,
     /// γ of vectors that stay in a cache.
     reduce_cached_ps: u64,
+    /// [`Machine::alone_ns`], as the probe has found it.
+    alone_ns: u64,
     /// All ranks share memory of our own.
     readers: bool,
     source: Source,
+}
+
+/// What the probe of start-up has found.
+#[derive(Clone, Copy, Debug)]
+pub struct Probed {
+    /// With o as it is while all ranks are busy.
+    pub wire: LogGp,
+    /// What a put takes its rank while the others sleep, in nanoseconds.
+    pub alone_ns: u64,
 }
 
 /// Where the figures of the wire come from.
@@ -101,13 +112,13 @@ impl Figures {
     ///
     /// # Errors
     /// When the tuning file is none.
-    pub fn new(wires: &Wires, settings: &Settings, probed: Option<LogGp>) -> Result<Self> {
+    pub fn new(wires: &Wires, settings: &Settings, probed: Option<Probed>) -> Result<Self> {
         let file = Tuning::parse(&settings.tuning)?;
         let is_ours = file.text("measured.provider").is_some_and(|measured| wires.are_those_of(measured));
         let reduce_ps = file.number("memory.reduce-ps").unwrap_or(REDUCE_PS);
         let link = |section| file.link(section).filter(|_| is_ours);
         let mut source = if probed.is_some() { Source::Probe } else { Source::BuiltIn };
-        let base = probed.unwrap_or(wires.built_in().wire);
+        let base = probed.map_or(wires.built_in().wire, |probed| probed.wire);
         let (between, within) = (link(BETWEEN), link(WITHIN));
         if between.or(within).is_some() {
             source = Source::File;
@@ -132,7 +143,8 @@ impl Figures {
         let measured = file.number("memory.light-bytes").filter(|_| is_ours && set[1].is_none());
         let light = settings.light_bytes.or(measured).unwrap_or(light_bytes(&wire));
         let reduce_cached_ps = file.number("memory.reduce-cached-ps").unwrap_or(REDUCE_CACHED_PS);
-        Ok(Self { wire, near, light, reduce_cached_ps, readers: wires.readers, source })
+        let alone_ns = probed.map_or(u64::MAX, |probed| probed.alone_ns);
+        Ok(Self { wire, near, light, reduce_cached_ps, alone_ns, readers: wires.readers, source })
     }
 
     /// The same for ranks that are all on one node.
@@ -144,9 +156,11 @@ impl Figures {
     /// of a communicator within one node of several that is not known.
     pub fn machine(&self) -> Machine {
         let per_node = if self.readers { u32::MAX } else { 0 };
-        let unhidden = if self.source == Source::Probe && !self.readers { PROBED_UNHIDDEN } else { 1 };
+        let is_probed = self.source == Source::Probe && !self.readers;
+        let (unhidden, alone_ns) = if is_probed { (PROBED_UNHIDDEN, self.alone_ns) } else { (1, u64::MAX) };
         let Self { wire, near, readers, reduce_cached_ps, .. } = *self;
-        Machine { near, readers, per_node, unhidden, reduce_cached_ps, ..Machine::flat(wire).in_turns() }
+        let flat = Machine::flat(wire).in_turns();
+        Machine { near, readers, per_node, unhidden, alone_ns, reduce_cached_ps, ..flat }
     }
 
     /// Where the figures come from.
@@ -225,14 +239,16 @@ mod tests {
     const FILE: &str = "[measured]\nprovider = \"tcp\"\n[between-nodes]\nlatency-ns = 1\noverhead-ns = 2\n\
                         byte-ps = 3\n[within-node]\nlatency-ns = 4\noverhead-ns = 5\nbyte-ps = 6\n\
                         [memory]\nreduce-ps = 7\nlight-bytes = 8";
-    const PROBED: Option<LogGp> =
-        Some(LogGp { latency_ns: 11, overhead_ns: 13, byte_ps: 12, reduce_ps: REDUCE_PS });
+    const PROBED: Option<Probed> = Some(Probed {
+        wire: LogGp { latency_ns: 11, overhead_ns: 13, byte_ps: 12, reduce_ps: REDUCE_PS },
+        alone_ns: 17,
+    });
 
     fn settings(file: &str) -> Settings {
         Settings { tuning: file.to_owned(), ..Settings::default() }
     }
 
-    fn model(provider: &str, file: &str, set: &[(&str, u64)], probed: Option<LogGp>) -> Figures {
+    fn model(provider: &str, file: &str, set: &[(&str, u64)], probed: Option<Probed>) -> Figures {
         let mut settings = settings(file);
         for (name, value) in set {
             *match *name {

@@ -59,6 +59,8 @@ pub struct Path<'a> {
     alone: bool,
     /// One rank moves all bytes.
     one: bool,
+    /// One rank puts or gets, and the others wait.
+    sole: bool,
     /// How often bytes change hands, where that is not what takes the time.
     relays: f64,
     /// Nanoseconds of the puts' overheads between nodes; part of the cost.
@@ -76,6 +78,7 @@ impl<'a> Path<'a> {
             size,
             alone: false,
             one: false,
+            sole: false,
             relays: 1.0,
             posted: 0.0,
             carried: 0.0,
@@ -114,8 +117,8 @@ impl<'a> Path<'a> {
 
     /// A part among `size` ranks that have a link of `wire` each.
     pub(crate) fn among(&mut self, size: u32, wire: LogGp, part: impl FnOnce(&mut Path<'_>)) {
-        let Machine { turn_bytes, unhidden, .. } = *self.machine;
-        let machine = Machine { turn_bytes, unhidden, ..Machine::flat(wire) };
+        let Machine { turn_bytes, unhidden, alone_ns, .. } = *self.machine;
+        let machine = Machine { turn_bytes, unhidden, alone_ns, ..Machine::flat(wire) };
         self.on(&machine, size, part);
     }
 
@@ -204,7 +207,7 @@ impl<'a> Path<'a> {
     fn moved(&mut self, distances: &[u32], beta: f64, hops: f64, puts: f64, bytes: f64) {
         let latency: f64 = distances.iter().map(|distance| self.link(*distance).0).sum();
         let n = float(distances.len().max(1) as u64);
-        let overhead = float(self.machine.wire.overhead_ns);
+        let overhead = self.overhead();
         self.cost.hops += hops;
         self.cost.puts += puts;
         self.cost.bytes += bytes;
@@ -216,6 +219,14 @@ impl<'a> Path<'a> {
         self.posted += posted;
         self.carried += carried;
         self.cost.ns += hops * latency + posted + carried;
+    }
+
+    /// o of a put, in nanoseconds, as one of those that put at the same time.
+    fn overhead(&self) -> f64 {
+        let Machine { wire, unhidden, alone_ns, .. } = *self.machine;
+        let among = float(wire.overhead_ns);
+        // The time of a processor is `unhidden` times as much.
+        if self.sole { among.min(float(alone_ns) / f64::from(unhidden.max(1))) } else { among }
     }
 
     /// L in ns and β in ns per byte between ranks `distance` apart, of their nodes' links and of their groups'. If all ranks put that far at
@@ -294,6 +305,13 @@ impl<'a> Path<'a> {
         self.one = before;
     }
 
+    /// A part in which one rank puts, or gets what others put, while they wait.
+    fn beside_waiting(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.sole, true);
+        part(self);
+        self.sole = before;
+    }
+
     /// By how much rounds of unequal messages take longer than their bytes.
     pub(in crate::plan) fn turns(&self) -> f64 {
         if self.machine.turn_bytes < u64::MAX { rules::IN_TURNS } else { 1.0 }
@@ -332,10 +350,12 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// A put of each of `others` ranks to one rank, at the same time, of `bytes` bytes together, which its link in carries.
+    /// A put of each of `others` ranks to one rank, at the same time, of `bytes` bytes together, which its link in carries. Where it is known what a put
+    /// takes a rank alone, each takes that rank as much once more, as in LogP (the simulator has no time of receivers).
     pub(crate) fn fan_in(&mut self, others: f64, bytes: f64) {
-        let one = others.min(1.0);
-        self.through_one(|path| path.with_all(one, one, bytes));
+        let hop = others.min(1.0);
+        let puts = if self.machine.alone_ns < u64::MAX { others } else { hop };
+        self.beside_waiting(|path| path.through_one(|path| path.with_all(hop, puts, bytes)));
     }
 
     /// The same, and that rank combines the bytes, while the others wait.
@@ -347,7 +367,7 @@ impl<'a> Path<'a> {
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
     pub(crate) fn fan(&mut self, puts: f64, bytes: f64) {
         if !self.readers() {
-            return self.alone(|path| path.with_all(puts.min(1.0), puts, bytes));
+            return self.beside_waiting(|path| path.alone(|path| path.with_all(puts.min(1.0), puts, bytes)));
         }
         // Where readers copy, all do at the same time.
         let each = bytes / puts.max(1.0);
