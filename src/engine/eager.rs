@@ -3,14 +3,14 @@
 //! A put by rendezvous waits for its target's ready message, which costs a latency and a message. A put that fits into a message
 //! goes as one instead while no ready message has come: into one of [`CREDITS`] receive buffers that every rank grants to
 //! every other at start-up. A receiver that is in the call copies it to its target at once; else it is an unexpected message and
-//! is kept until the call is entered. Credits are returned in portions of half of all.
+//! is kept until the call is entered. Credits are returned in portions of three quarters of all.
 //!
 //! Where all bytes from one rank to another in an operation fit into one message, no ready message is sent at all. A
 //! sender without credit then asks for one ([`Message::ReadyRequest`]), so credits delay an operation but never hold it up:
 //! also where ranks enter the operations of two communicators in different orders.
 
 use super::core::Core;
-use super::credits::CREDITS;
+use super::credits::{CREDITS, portion};
 use super::driver::Engine;
 use super::message::{EAGER_HEADER_BYTES, EagerHeader, Message};
 use super::recorder::At;
@@ -57,16 +57,14 @@ impl Core {
 
     /// An eager message of `peer` is used up, by no operation: gives credit back as [`Core::return_credit`].
     pub(super) fn return_credit_of_none(&mut self, peer: u32) {
-        let portion = (self.credit_of(peer) / 2).max(1);
-        if let Some(messages) = self.credits.used(peer, portion) {
+        if let Some(messages) = self.credits.used(peer, portion(self.credit_of(peer))) {
             self.queue(peer, Message::Credit { messages });
         }
     }
 
-    /// An eager message of `peer` is used up: gives credit back, in portions of half of all, before the operation in `slot` ends.
+    /// An eager message of `peer` is used up: gives credit back, a portion at a time, before the operation in `slot` ends.
     fn return_credit(&mut self, slot: u8, peer: u32) {
-        let portion = (self.credit_of(peer) / 2).max(1);
-        if let Some(messages) = self.credits.used(peer, portion) {
+        if let Some(messages) = self.credits.used(peer, portion(self.credit_of(peer))) {
             self.queue_for(slot, peer, Message::Credit { messages });
         }
     }
@@ -236,7 +234,13 @@ mod tests {
             ours.credits.returned(7, messages);
             sent -= messages;
         }
-        assert!(sent == 0 && ours.has_credit(7));
+        assert!(sent < portion(CREDITS) && ours.has_credit(7), "{sent} of {CREDITS} do not come back");
+        for credits in 0..50 {
+            assert!(
+                (1..=credits.max(1)).contains(&portion(credits)),
+                "all of {credits} may be spent, and come back then"
+            );
+        }
         for size in [1, 2, 1000, 1 << 20, u32::MAX] {
             assert!(u64::from(Credits::new(size).others) * u64::from(size) <= u64::from(SHARED_CREDITS));
         }

@@ -3,8 +3,9 @@
 use super::Wait;
 use std::time::{Duration, Instant};
 
-/// Empty polls before a wait sleeps that the settings want to ([`Wait::Block`]). Chosen: the first may have found what
-/// was there before.
+/// Empty polls before a wait sleeps that the settings want to ([`Wait::Block`]), or whose core others want. Chosen: the first may have found what
+/// was there before, and ranks that run while the core is yielded may send what is waited for. (16 ranks on two cores with natural latency: calls of 1 KB take 0.8 of the time that they take with
+/// none, with 1, 4 and 16 about as long; with 1 ms and longer ones nothing changes.)
 const POLLS_BEFORE_SLEEP: u32 = 2;
 /// How long a wait polls before it sleeps where the settings say nothing. Chosen: some ten times what it costs to wake
 /// up.
@@ -64,7 +65,7 @@ impl IdlePolicy {
             Some(Wait::Yield) => Next::Yield,
             Some(Wait::Block) if self.empty > POLLS_BEFORE_SLEEP => Next::Sleep,
             Some(Wait::Block) => Next::Yield,
-            None if self.contended > 0 => {
+            None if self.contended > 0 && self.empty > POLLS_BEFORE_SLEEP => {
                 self.contended -= 1;
                 Next::Sleep
             }
@@ -126,6 +127,7 @@ mod tests {
         p.polled(1);
         assert_eq!(p.next(), Next::Yield);
         p.contended = 1;
+        assert_eq!(empty_polls(&mut p, POLLS_BEFORE_SLEEP), Next::Yield, "others run first");
         assert_eq!(empty_polls(&mut p, 1), Next::Sleep);
         assert_eq!(p.next(), Next::Yield, "asks again in the end");
     }

@@ -1,7 +1,7 @@
 //! Ranks that come late to calls that others have left, and operations that end before their messages have left.
 
 use super::*;
-use crate::engine::credits::CREDITS;
+use crate::engine::credits::{CREDITS, portion};
 
 /// Rank 0 sends `pieces` pieces to rank 1, each short enough to go eagerly; together they are too long for
 /// that, so rank 1 sends a ready message.
@@ -128,7 +128,7 @@ impl Running {
 fn ready_messages_for_calls_that_were_left_are_not_kept() {
     let mut world = engines(2, 1 << 20, Borrow::Direct);
     let arenas = arenas(&world);
-    let (plan, alone) = (Stream { pieces: CREDITS.min(5) }, Direct(1));
+    let (plan, alone) = (Stream { pieces: portion(CREDITS) }, Direct(1));
     assert!(u64::from(plan.pieces) * STREAMED > 8000, "rank 1 sends a ready message");
     let mut elsewhere = 0;
     // Miri takes its time.
@@ -150,7 +150,7 @@ fn ready_messages_for_calls_that_were_left_are_not_kept() {
 fn a_call_that_was_left_long_ago_is_compared() {
     let mut world = engines(2, 1 << 20, Borrow::Direct);
     let arenas = arenas(&world);
-    let (plan, alone) = (Stream { pieces: CREDITS.min(5) }, Direct(1));
+    let (plan, alone) = (Stream { pieces: portion(CREDITS) }, Direct(1));
     enter(&mut world[0], &arenas[0], &plan, call(1, 0)).complete(&mut world[0]);
     for i in 0..5 {
         enter(&mut world[0], &arenas[0], &alone, call(2, i)).complete(&mut world[0]);
