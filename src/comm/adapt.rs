@@ -21,7 +21,7 @@ use crate::buffer::{Bound, Buf, Wire};
 use crate::error::Result;
 use crate::ops::{IntoReducer, Max};
 use crate::plan::registry::{Arguments, Operation};
-use crate::select::{Adapt, Choice, Class, Due, MAX_WAYS, Times, Trial, Way};
+use crate::select::{Adapt, Choice, Class, Due, MAX_WAYS, TRIAL_CALLS, Times, Trial, Way};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +32,9 @@ const MAX_CLASSES: usize = 64;
 /// Results of trials that are kept, at most: one for each class and number of ranks. Chosen, to bound the memory of a world that makes ever new
 /// communicators.
 const MAX_LEARNED: usize = 1024;
-/// Calls of a class before its trial, where the setting is `auto`. Chosen: a program that makes fewer gains nothing from a trial.
-const AUTO_BEGIN_AFTER: u32 = 16;
+/// Calls of a class before its trial, where the setting is `auto`. Chosen: as many as a trial takes, so a program that makes few calls has none, and of no program
+/// more than half of the calls are in it.
+const AUTO_BEGIN_AFTER: u32 = TRIAL_CALLS as u32;
 
 impl Shared {
     /// The way of a call: the one that was chosen, or that of its trial.
