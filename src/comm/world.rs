@@ -207,7 +207,10 @@ impl World {
             let table = Table::gather(&self.internal(Internal::Addresses)?, &address)?;
             self.comm.hold()?.engine.look_up_in(Box::new(table));
         }
-        self.settle()
+        self.settle()?;
+        // Start-up's own calls went by the figures of before.
+        self.comm.context.trials().0.clear();
+        Ok(())
     }
 
     /// The communicator of all ranks.

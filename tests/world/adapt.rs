@@ -1,11 +1,11 @@
 //! Trials: calls that are repeated are tried in other ways, all ranks keep the same one, and every result is right meanwhile.
 
 use super::ranks::run;
-use circulant::comm::Learned;
+use circulant::comm::{Learned, measure};
 use circulant::machine::{LogGp, Machine};
 use circulant::ops::Sum;
 use circulant::plan::registry::{Arguments, Operation};
-use circulant::select::{Selection, Settings, TRIAL_CALLS};
+use circulant::select::{Selection, Settings, Source, TRIAL_CALLS};
 use circulant::transport::sim::Faults;
 use circulant::{Communicator, InPlace, Options, Result, World};
 
@@ -57,6 +57,26 @@ fn all_ranks_keep_the_same_way() {
     assert_eq!(found[0].len(), 2, "{:?}", found[0]);
 }
 
+/// Start-up itself calls a barrier, before it has probed the wire.
+#[test]
+fn what_is_cheapest_by_the_probe_is_tried_first() {
+    let body = |world: &World, comm: &Communicator| {
+        let before = measure::machine(comm)?;
+        (0..TRIAL).try_for_each(|_| comm.barrier())?;
+        assert_eq!(before.1, Source::Probe);
+        Ok((before.0, world.learned()?.remove(0).tried[0].0))
+    };
+    let barrier = Arguments { size: 16, ..Arguments::default() };
+    let cheapest = |machine| {
+        let selection = Selection::of(&Settings::default(), machine).unwrap();
+        selection.choose(Operation::Barrier, &barrier, None, false).unwrap().way
+    };
+    for found in run(16, &Faults::default(), &[("probe", "on"), ("adapt", "on")], body) {
+        let (machine, first) = found.unwrap();
+        assert_eq!(first, cheapest(machine));
+    }
+}
+
 /// What is called a few times is not tried, nor what gives other bits in another order, nor what is named; nor anything where it is off.
 #[test]
 fn what_is_not_tried() {
@@ -85,7 +105,7 @@ fn what_is_learned_is_a_rule() {
     let path = dir.path().join("rules");
     let learn: Vec<_> = adapt("auto").into_iter().chain([("learn", path.to_str().unwrap())]).collect();
     let body = |world: &World, comm: &Communicator| {
-        (0..16 + TRIAL).try_for_each(|call| bcast(comm, 20_000, call))?;
+        (0..TRIAL_CALLS + TRIAL).try_for_each(|call| bcast(comm, 20_000, call))?;
         world.learned()
     };
     std::fs::write(&path, "bcast bytes<10 -> chain\n").unwrap();
