@@ -219,6 +219,8 @@ fn where_ranks_share_cores_one_of_them_does_the_work_of_short_operations() {
     let short = [Operation::Barrier, Operation::Bcast, Operation::Allgather, Operation::Allreduce];
     let by = |machine| short.map(|op| chosen(machine, op, 8));
     assert_eq!(by(probed(wire(17_000, 16_000), 5600)), ["linear"; 4]);
+    // As the probe finds o at times.
+    assert_eq!(chosen(probed(wire(6000, 11_700), 6100), Operation::Barrier, 0), "linear");
     let as_busy = by(probed(wire(17_000, 16_000), u64::MAX));
     assert!(!as_busy.contains(&"linear"), "a put takes a rank alone as much: {as_busy:?}");
     let own = probed(wire(2000, 300), 300);

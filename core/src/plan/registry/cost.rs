@@ -67,6 +67,8 @@ pub struct Path<'a> {
     posted: f64,
     /// Nanoseconds of the bytes on links between nodes; part of the cost.
     carried: f64,
+    /// Nanoseconds for which ranks wait for their turns on cores that they share.
+    turns: f64,
     cost: Cost,
 }
 
@@ -82,6 +84,7 @@ impl<'a> Path<'a> {
             relays: 1.0,
             posted: 0.0,
             carried: 0.0,
+            turns: 0.0,
             cost: Cost { blocks: 1, ..Cost::default() },
         }
     }
@@ -99,10 +102,12 @@ impl<'a> Path<'a> {
     }
 
     /// What processors add where they are busy longer than the links. With u = [`Machine::unhidden`], W = u·o for each put and B the time of all bytes,
-    /// puts and bytes take max(W, B) + min(W, B)/u, of which W/u + B is in the cost already.
+    /// puts and bytes take max(W, B) + min(W, B)/u, of which W/u + B is in the cost already. Turns add to that what bytes leave uncovered.
     fn uncovered(&self) -> f64 {
         let times = f64::from(self.machine.unhidden.max(1));
-        (times * self.posted - self.carried).max(0.0) * (1.0 - 1.0 / times)
+        let busy = times * self.posted;
+        let turns = (self.turns - (self.carried - busy).max(0.0)).max(0.0);
+        (busy - self.carried).max(0.0) * (1.0 - 1.0 / times) + turns
     }
 
     /// L, o and β of puts within a node: hops, puts and bytes one after the other.
@@ -218,7 +223,15 @@ impl<'a> Path<'a> {
         let (posted, carried) = (puts * overhead * moving, bytes * beta / n * moving);
         self.posted += posted;
         self.carried += carried;
+        self.turns += hops * self.turn();
         self.cost.ns += hops * latency + posted + carried;
+    }
+
+    /// How long a rank to which something comes waits for ranks of its core, in nanoseconds: for a put of each, as far as the probe has seen
+    /// that it takes longer while all put.
+    fn turn(&self) -> f64 {
+        let Machine { wire, unhidden, alone_ns, .. } = *self.machine;
+        float(wire.overhead_ns.saturating_mul(unhidden.into()).saturating_sub(alone_ns))
     }
 
     /// o of a put, in nanoseconds, as one of those that put at the same time.
