@@ -5,7 +5,7 @@ use crate::bench::dist::{DISTS, Dist};
 use crate::learned;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, figures, plural, time};
-use crate::wire::WireArgs;
+use crate::wire::{WireArgs, time_argument};
 use circulant::config::Config;
 use circulant::machine::{LogGp, Machine};
 use circulant::plan::registry::cost::Cost;
@@ -63,6 +63,9 @@ pub(crate) struct SelectArgs {
     /// As with figures that the probe of start-up found: where puts have too few bytes to cover them, o counts three times
     #[arg(long, help_heading = "The wire")]
     probed: bool,
+    /// Likewise, what a put takes a rank alone while the others wait, as CIRCULANT_LOG=info says it [default: as much as among them]
+    #[arg(long, value_name = "TIME", requires = "probed", value_parser = time_argument, help_heading = "The wire")]
+    alone: Option<u64>,
     /// The choice for sizes from 8 bytes to 64 MiB
     #[arg(long)]
     sweep: bool,
@@ -107,8 +110,8 @@ pub(crate) fn run(args: &SelectArgs) -> Result<(), Failure> {
     }
     config.load()?;
     let machine = args.wire.machine(&config)?;
-    let machine =
-        Machine { unhidden: if args.probed { PROBED_UNHIDDEN } else { machine.unhidden }, ..machine };
+    let unhidden = if args.probed { PROBED_UNHIDDEN } else { machine.unhidden };
+    let machine = Machine { unhidden, alone_ns: args.alone.unwrap_or(machine.alone_ns), ..machine };
     let selection = Selection::of(&config.choices(), machine)?;
     let mut out = Out::new();
     let blocks = config.blocks;

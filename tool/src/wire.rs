@@ -103,7 +103,7 @@ impl WireArgs {
 
 /// `1.5us`, `200ns`, `1ms`; a bare number is nanoseconds. In whole nanoseconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and MAX_TIME_NS
-fn time_argument(text: &str) -> Result<u64, String> {
+pub(crate) fn time_argument(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let scale = match unit.trim() {
