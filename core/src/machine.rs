@@ -72,7 +72,7 @@ pub struct Machine {
     pub unhidden: u32,
     /// Processor time of a put, in nanoseconds, at a rank that alone puts, or gets from all, while the others wait: where ranks share cores
     /// these are free for it then.
-    /// `u64::MAX`: as much as while all put, which is o times `unhidden`.
+    /// `u64::MAX`: as much as while all put, which is o times `unhidden`; so it is where ranks have cores of their own.
     pub alone_ns: u64,
     /// Groups of nodes, and the links between them.
     pub groups: Groups,

@@ -34,6 +34,7 @@ const MAX_CLASSES: usize = 64;
 const MAX_LEARNED: usize = 1024;
 /// Calls of a class before its trial, where the setting is `auto`. Chosen: as many as a trial takes, so a program that makes few calls has none, and of no program
 /// more than half of the calls are in it.
+#[allow(clippy::cast_possible_truncation)] // a few dozen
 const AUTO_BEGIN_AFTER: u32 = TRIAL_CALLS as u32;
 
 impl Shared {

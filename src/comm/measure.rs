@@ -183,7 +183,13 @@ pub(super) fn probe(comm: &Communicator, pair: [usize; 2], known: &LogGp) -> Res
         byte_ps,
         reduce_ps: known.reduce_ps,
     };
-    Ok(Probed { wire, alone_ns: whole(put).max(1) })
+    Ok(Probed { wire, alone_ns: if_cores_are_shared(whole(put).max(known.overhead_ns), wire.overhead_ns) })
+}
+
+/// What a put takes a rank alone, of the `put` nanoseconds that were seen; `u64::MAX` where ranks have cores of their own, as o tells.
+fn if_cores_are_shared(put: u64, overhead_ns: u64) -> u64 {
+    let among_all = overhead_ns.saturating_mul(PROBED_UNHIDDEN.into());
+    if among_all > put.saturating_mul(SHARED_CORES_TIMES) { put } else { u64::MAX }
 }
 
 /// The figures that algorithms and blocks are chosen by, and where they come from.
@@ -294,6 +300,10 @@ const PROBE_BYTES: usize = 64 << 10;
 /// Puts in a row that show what one takes while the other ranks sleep. Chosen: few enough for the buffers of any wire, so that none waits.
 const PROBE_PUTS: u32 = 16;
 
+/// Ranks share cores if a put takes more than this many times as long while all put as it takes one rank alone. Chosen: where each has a core a block of the
+/// probe's broadcast is put and got, and others come meanwhile, some three times as much. (16 ranks on two cores: 6 to 8 times.)
+const SHARED_CORES_TIMES: u64 = 4;
+
 /// A broadcast of this many bytes in few and in many blocks shows what a block costs. Chosen: the same bytes in both,
 /// so their difference is the blocks'.
 const OVERHEAD_BCAST_BYTES: usize = 64 << 10;
@@ -343,6 +353,14 @@ fn whole(x: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::select::{Settings, Wires};
+
+    #[test]
+    fn one_rank_is_alone_where_others_share_its_core() {
+        assert_eq!(if_cores_are_shared(6100, 11_700), 6100, "16 ranks on two cores");
+        for (put, overhead) in [(300, 300), (2500, 2500), (5600, 7000), (u64::MAX, 1), (1, 0)] {
+            assert_eq!(if_cores_are_shared(put, overhead), u64::MAX, "{put} and {overhead} ns");
+        }
+    }
 
     #[test]
     fn each_rail_has_a_window() {
