@@ -186,7 +186,7 @@ pub(super) fn probe(comm: &Communicator, pair: [usize; 2], known: &LogGp) -> Res
     Ok(Probed { wire, alone_ns: if_cores_are_shared(whole(put).max(known.overhead_ns), wire.overhead_ns) })
 }
 
-/// What a put takes a rank alone, of the `put` nanoseconds that were seen; `u64::MAX` where ranks have cores of their own, as o tells.
+/// [`Machine::alone_ns`]: the `put` nanoseconds that a put took one rank, or `u64::MAX` where o, of which a put takes [`PROBED_UNHIDDEN`] while all put, shows that ranks have cores of their own.
 fn if_cores_are_shared(put: u64, overhead_ns: u64) -> u64 {
     let among_all = overhead_ns.saturating_mul(PROBED_UNHIDDEN.into());
     if among_all > put.saturating_mul(SHARED_CORES_TIMES) { put } else { u64::MAX }

@@ -61,10 +61,10 @@ fn all_ranks_keep_the_same_way() {
 #[test]
 fn what_is_cheapest_by_the_probe_is_tried_first() {
     let body = |world: &World, comm: &Communicator| {
-        let before = measure::machine(comm)?;
+        let (machine, source) = measure::machine(comm)?;
         (0..TRIAL).try_for_each(|_| comm.barrier())?;
-        assert_eq!(before.1, Source::Probe);
-        Ok((before.0, world.learned()?.remove(0).tried[0].0))
+        assert_eq!(source, Source::Probe);
+        Ok((machine, world.learned()?.remove(0).tried[0].0))
     };
     let barrier = Arguments { size: 16, ..Arguments::default() };
     let cheapest = |machine| {

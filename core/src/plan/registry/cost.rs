@@ -60,7 +60,7 @@ pub struct Path<'a> {
     /// One rank moves all bytes.
     one: bool,
     /// One rank puts or gets, and the others wait.
-    sole: bool,
+    others_wait: bool,
     /// How often bytes change hands, where that is not what takes the time.
     relays: f64,
     /// Nanoseconds of the puts' overheads between nodes; part of the cost.
@@ -80,7 +80,7 @@ impl<'a> Path<'a> {
             size,
             alone: false,
             one: false,
-            sole: false,
+            others_wait: false,
             relays: 1.0,
             posted: 0.0,
             carried: 0.0,
@@ -239,7 +239,7 @@ impl<'a> Path<'a> {
         let Machine { wire, unhidden, alone_ns, .. } = *self.machine;
         let among = float(wire.overhead_ns);
         // The time of a processor is `unhidden` times as much.
-        if self.sole { among.min(float(alone_ns) / f64::from(unhidden.max(1))) } else { among }
+        if self.others_wait { among.min(float(alone_ns) / f64::from(unhidden.max(1))) } else { among }
     }
 
     /// L in ns and β in ns per byte between ranks `distance` apart, of their nodes' links and of their groups'. If all ranks put that far at
@@ -318,11 +318,11 @@ impl<'a> Path<'a> {
         self.one = before;
     }
 
-    /// A part in which one rank puts, or gets what others put, while they wait.
-    fn beside_waiting(&mut self, part: impl FnOnce(&mut Self)) {
-        let before = std::mem::replace(&mut self.sole, true);
+    /// A part in which one rank puts to all others, or gets from them, while they wait: a put takes it [`Machine::alone_ns`].
+    fn while_others_wait(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.others_wait, true);
         part(self);
-        self.sole = before;
+        self.others_wait = before;
     }
 
     /// By how much rounds of unequal messages take longer than their bytes.
@@ -368,7 +368,7 @@ impl<'a> Path<'a> {
     pub(crate) fn fan_in(&mut self, others: f64, bytes: f64) {
         let hop = others.min(1.0);
         let puts = if self.machine.alone_ns < u64::MAX { others } else { hop };
-        self.beside_waiting(|path| path.through_one(|path| path.with_all(hop, puts, bytes)));
+        self.while_others_wait(|path| path.through_one(|path| path.with_all(hop, puts, bytes)));
     }
 
     /// The same, and that rank combines the bytes, while the others wait.
@@ -380,7 +380,8 @@ impl<'a> Path<'a> {
     /// Puts of one rank to as many others, one after the other, of `bytes` bytes together; and the arrival of the last.
     pub(crate) fn fan(&mut self, puts: f64, bytes: f64) {
         if !self.readers() {
-            return self.beside_waiting(|path| path.alone(|path| path.with_all(puts.min(1.0), puts, bytes)));
+            return self
+                .while_others_wait(|path| path.alone(|path| path.with_all(puts.min(1.0), puts, bytes)));
         }
         // Where readers copy, all do at the same time.
         let each = bytes / puts.max(1.0);
