@@ -143,14 +143,18 @@ fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
 #[test]
 fn blocks_come_as_they_were_when_they_were_sent() {
     let seed = seed();
-    for p in [2, 3] {
-        let results = run(vec![0; p], &[SPIN], |_, comm| {
+    let settings = [&[SPIN][..], &[]];
+    for (p, settings) in [2, 3].into_iter().flat_map(|p| settings.map(|s| (p, s))) {
+        let results = run(vec![0; p], settings, |_, comm| {
             let mut random = Random(seed);
-            let lengths = [1000, 1023, 1024, 1025, 2048, 2049, 4096, 5000, 8192, 8193, 16_384, 16_385];
-            let long: &[usize] =
-                if p == 2 { &[32_769, 49_153, 131_072, 131_073, 524_288, 524_289] } else { &[] };
             let lengths =
-                lengths.into_iter().cycle().take(48).chain(long.iter().copied().cycle().take(4 * long.len()));
+                [1000, 1023, 1024, 1025, 2048, 2049, 4096, 5000, 8192, 8193, 16_383, 16_384, 16_385];
+            let long: &[usize] = match p {
+                2 => &[32_769, 49_153, 131_072, 131_073, 524_288, 524_289],
+                _ => &[20_000, 49_153, 65_535, 65_536, 65_537],
+            };
+            let lengths =
+                lengths.into_iter().cycle().take(52).chain(long.iter().copied().cycle().take(4 * long.len()));
             for (call, len) in lengths.enumerate() {
                 let (kinds, root) = (random.below(1 << p), random.below(p));
                 let rank = Rank { comm, arena: kinds >> comm.rank() & 1 == 1, call, len };

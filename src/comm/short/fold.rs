@@ -7,15 +7,16 @@ use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;
 use crate::error::Result;
+use crate::memory::copy_slice;
 use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::plan::scan::prefix::exscan_round;
 use crate::schedule::Circulant;
-use crate::transport::call_slots::MAX_POST_BYTES;
+use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
 
-/// Bytes that two ranks fold in one go: what one has read is in its core's own cache when it is folded. Chosen: as long as the parts in which the other
-/// writes a post.
-const FOLD_PIECE_BYTES: usize = 16 << 10;
+/// Bytes that are folded in one go: what was read is in the core's own cache when it is folded. Chosen: as long as the parts in which another rank
+/// writes a post, and as partial results can be.
+const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
@@ -25,7 +26,7 @@ const MAX_SPLIT_ELEMENT_BYTES: usize = 64;
 
 /// What a rank folds, in the order of ranks, and in which tree: of each operation the one that `reproducible` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(super) enum Order {
     /// All contributions: those of 2^k ranks from a multiple of 2^k on are a partial result, taken together when there are two next to each
     /// other, at last from the right. (The tree of `ordered`.)
     All,
@@ -64,6 +65,9 @@ impl Communicator {
             },
             |run| {
                 match (send, root) {
+                    _ if run.size() > 2 && len > MAX_POST_BYTES => {
+                        return run.fold_long(root, send, recv, by);
+                    }
                     (send, Some(root)) if !gets => {
                         return run.lend(send.unwrap_or_default(), Readers::One(root));
                     }
@@ -85,7 +89,7 @@ impl Communicator {
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
-                    run.fold(Order::All, 0, recv, by)?;
+                    run.fold(Order::All, (None, 0), recv, by)?;
                 }
                 run.met();
                 Ok(())
@@ -118,9 +122,9 @@ impl Communicator {
                         keep(run, send, recv);
                         Ok(())
                     }
-                    (Operation::Scan, _) => run.fold(Order::UpTo, 0, recv, by),
+                    (Operation::Scan, _) => run.fold(Order::UpTo, (None, 0), recv, by),
                     (_, 0) => Ok(()),
-                    _ => run.fold(Order::Before, 0, recv, by),
+                    _ => run.fold(Order::Before, (None, 0), recv, by),
                 }
             },
         )
@@ -170,7 +174,7 @@ impl Communicator {
             if rank == mine {
                 at = end;
             }
-            end = end.checked_add(*count).filter(|end| *end <= MAX_POST_BYTES)?;
+            end = end.checked_add(*count).filter(|end| *end <= MAX_WIDE_POST_BYTES)?;
         }
         let part = at * unit..(at + counts[mine]) * unit;
         let cut = counts.iter().any(|count| !(count * unit).is_multiple_of(by.element()));
@@ -210,6 +214,8 @@ struct Fold<'a> {
     levels: Levels<'a>,
     top: usize,
     by: &'a Reducer,
+    /// What this rank contributes, where it need not be read from its post.
+    own: Option<&'a [u8]>,
     /// Where in each contribution the folded bytes begin.
     at: usize,
 }
@@ -218,11 +224,17 @@ impl Fold<'_> {
     /// Takes in the contribution of `member`, as a partial result of its own.
     #[inline]
     fn push(&mut self, run: &mut Run<'_, '_>, member: usize) -> Result<()> {
-        if member != run.rank() {
-            run.await_post(member)?;
+        let to = self.levels.at(self.top);
+        match self.own {
+            Some(own) if member == run.rank() => copy_slice(own, to),
+            // A copy: operators never see memory that others could write.
+            _ => {
+                if member != run.rank() {
+                    run.await_post(member)?;
+                }
+                run.read(member, self.at, to)?;
+            }
         }
-        // A copy: operators never see memory that others could write.
-        run.read(member, self.at, self.levels.at(self.top))?;
         self.top += 1;
         Ok(())
     }
@@ -284,19 +296,6 @@ impl Fold<'_> {
 }
 
 impl Run<'_, '_> {
-    /// A reduce-scatter and an allgather: our part of the result, then those of the others.
-    fn fold_parts(&mut self, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        let (mine, size) = (self.rank(), self.size());
-        let (elements, len) = (recv.len() / by.element(), by.element());
-        let part = |member: usize| elements * member / size * len..elements * (member + 1) / size * len;
-        let ours = part(mine);
-        self.fold(Order::All, ours.start, &mut recv[ours.clone()], by)?;
-        self.share(&recv[ours])?;
-        (1..size)
-            .map(|i| (mine + i) % size)
-            .try_for_each(|member| self.read_part(member, &mut recv[part(member)]))
-    }
-
     /// A reduce-scatter of which these bytes are ours; without `send` all contributions stand in `recv`.
     fn fold_part(
         &mut self,
@@ -304,18 +303,21 @@ impl Run<'_, '_> {
         part: std::ops::Range<usize>,
         by: &Reducer,
     ) -> Result<()> {
-        self.post(send.unwrap_or(recv))?;
+        match send {
+            Some(send) if self.size() > 2 => self.lend(send, Readers::All)?,
+            _ => self.post(send.unwrap_or(recv))?,
+        }
         if self.is_alone() {
             keep(self, send, recv);
             return Ok(());
         }
         let out = &mut recv[..part.len()];
-        match send {
-            Some(send) if self.size() == 2 => {
-                self.await_post(1 - self.rank())?;
-                self.fold_two(part.start, Some(&send[part]), out, by)?;
-            }
-            _ => self.fold(Order::All, part.start, out, by)?,
+        let own = send.map(|send| &send[part.clone()]);
+        if let Some(own) = own.filter(|_| self.size() == 2) {
+            self.await_post(1 - self.rank())?;
+            self.fold_two(part.start, Some(own), out, by)?;
+        } else {
+            self.fold_pieces(own, part.start, out, by)?;
         }
         self.met();
         Ok(())
@@ -367,11 +369,35 @@ impl Run<'_, '_> {
         partials
     }
 
-    /// Folds contributions, from byte `at` on, ours as it was posted. The first partial result stands in `recv`.
-    fn fold(&mut self, order: Order, at: usize, recv: &mut [u8], by: &Reducer) -> Result<()> {
+    /// Folds all contributions, from byte `at` on, in pieces that partial results hold. Without `own` ours is read from our post. All others have posted then,
+    /// also where there is nothing to fold.
+    pub(super) fn fold_pieces(
+        &mut self,
+        own: Option<&[u8]>,
+        at: usize,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
+        let (element, len) = (by.element().max(1), recv.len());
+        let piece = FOLD_PIECE_BYTES.max(element) / element * element;
+        (0..len.div_ceil(piece).max(1)).try_for_each(|i| {
+            let range = i * piece..len.min((i + 1) * piece);
+            let own = own.map(|own| &own[range.clone()]);
+            self.fold(Order::All, (own, at + range.start), &mut recv[range], by)
+        })
+    }
+
+    /// Folds contributions, from byte `at` on. Without `own` ours is read from our post. The first partial result stands in `recv`.
+    pub(super) fn fold(
+        &mut self,
+        order: Order,
+        (own, at): (Option<&[u8]>, usize),
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
         let (rank, size) = (self.rank(), self.context.size);
         let mut partials = self.take_partials();
-        let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, at };
+        let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, own, at };
         let rounds = u32::BITS - (size - 1).leading_zeros();
         let done = match order {
             Order::All => fold.all(self),

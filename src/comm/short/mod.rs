@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `data.rs`, `fold.rs`, `told.rs` | the calls: what moves blocks, what folds, what only posts tell the lengths of |
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
+//! | `parts.rs` | reductions of which each rank folds a part |
 //! | `run.rs` | what they are made of: posting, waiting, reading |
 //! | `blocks.rs`, `levels.rs` | where blocks stand; partial results of a fold |
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
@@ -22,6 +23,7 @@ mod data;
 mod fold;
 mod halves;
 mod levels;
+mod parts;
 mod pieces;
 mod run;
 mod setup;

@@ -247,7 +247,7 @@ impl Run<'_, '_> {
     fn post_lent(&mut self, lent: Lent, len: usize, readers: Readers) -> Result<()> {
         self.done.puts += 1;
         self.done.put_bytes += len as u64;
-        self.await_room()?;
+        self.await_room(0)?;
         let (number, ours) = (self.number, self.ours);
         self.state()?.lend(number, ours, lent);
         self.lent_to = Some((readers, number));
@@ -301,18 +301,18 @@ impl Run<'_, '_> {
         if self.is_alone() {
             return Ok(());
         }
-        self.await_room()?;
+        self.await_room(pieces.clone().map(<[u8]>::len).sum())?;
         let (number, ours) = (self.number, self.ours);
         self.state()?.post(number, ours, pieces, read);
         Ok(())
     }
 
-    /// Waits until our slot for this call can be written.
+    /// Waits until our slot for this call can be written, with a post of `len` bytes.
     #[inline]
-    fn await_room(&mut self) -> Result<()> {
+    fn await_room(&mut self, len: usize) -> Result<()> {
         let number = self.number;
-        while let Err(member) = self.slots()?.room(number) {
-            self.turn(member, |slots| slots.room(number).is_ok())?;
+        while let Err(member) = self.slots()?.room(number, len) {
+            self.turn(member, |slots| slots.room(number, len).is_ok())?;
         }
         Ok(())
     }

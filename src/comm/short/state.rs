@@ -24,6 +24,8 @@ pub(in crate::comm) struct ShortCalls {
     list: Vec<Option<ShortState>>,
     /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
+    /// The part of a long reduction's result that a rank folds for the root.
+    pub(super) folded: Vec<u8>,
 }
 
 /// One communicator's slots, and what was done in them.
@@ -145,9 +147,16 @@ impl ShortCalls {
 impl ShortState {
     /// Whether calls of this operation may take this way, with posts of `longest` bytes.
     pub(super) fn takes(&self, operation: Operation, longest: usize, folds: bool) -> bool {
-        // Two ranks fold a reduction piece by piece; all else has partial results, which hold no more.
-        let pieces = self.slots.size() == 2 && matches!(operation, Operation::Reduce | Operation::Allreduce);
-        let most = if folds && !pieces { MAX_POST_BYTES } else { self.slots.longest() };
+        let most = match operation {
+            _ if !folds => self.slots.longest(),
+            // Two ranks fold a reduction piece by piece; all else has partial results, which hold no more.
+            Operation::Reduce | Operation::Allreduce if self.slots.size() == 2 => self.slots.longest(),
+            Operation::Reduce | Operation::Allreduce if self.slots.is_crowded() => self.slots.longest(),
+            Operation::ReduceScatter | Operation::ReduceScatterBlock if self.slots.is_crowded() => {
+                self.slots.longest()
+            }
+            _ => MAX_POST_BYTES,
+        };
         self.operations >> operation.code() & 1 != 0 && longest <= most
     }
 

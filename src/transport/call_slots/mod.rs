@@ -24,7 +24,7 @@ use crate::memory::Way;
 use crate::memory::words::{Area, AtomicU64, Ordering};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 pub(crate) use post::Place;
 
@@ -35,11 +35,11 @@ pub(crate) const MAX_POST_BYTES: usize = match () {
     _ if cfg!(miri) => 512,
     _ => 16 << 10,
 };
-/// The longest post that wide memory holds, in bytes (128 KiB). Chosen: as much as a call copies through it sooner than a plan moves it
-/// (docs/design.md, the same place).
-pub(crate) const MAX_WIDE_POST_BYTES: usize = 8 * MAX_POST_BYTES;
-/// The same where ranks share cores (64 KiB). Chosen likewise.
-const MAX_CROWDED_POST_BYTES: usize = 4 * MAX_POST_BYTES;
+/// The longest post that wide memory holds, in bytes (512 KiB), which only ranks that share cores make. Chosen: as much as a call copies through it sooner
+/// than a plan moves it (docs/design.md, the same place).
+pub(crate) const MAX_WIDE_POST_BYTES: usize = 32 * MAX_POST_BYTES;
+/// The same where each rank has a core of its own (128 KiB). Chosen likewise.
+pub(crate) const MAX_PIPELINED_POST_BYTES: usize = 8 * MAX_POST_BYTES;
 /// The longest part of a result that is [shared](CallSlots::share): half of the longest, as there are at least two members,
 /// and what rounding up to whole elements adds.
 const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
@@ -80,14 +80,13 @@ const MAX_NARROW_BYTES: usize = match () {
     _ if cfg!(miri) => 64,
     _ => 4 << 10,
 };
-/// Bytes of wide memory that all posts use, from the beginning on: those of two calls, which is what ranks in step need. Chosen: a core's own cache (L2
-/// of Zen 4: 1 MiB) holds that beside what is sent and received. Where posts went round 2 MiB a rank's first calls took up to 1.5 times as long.
-pub(super) const COMMON_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// Bytes of wide memory: behind the common part each slot has a place of its own, for a post that comes while others are read.
-pub(super) const WIDE_BYTES: usize = COMMON_BYTES + SLOTS * MAX_WIDE_POST_BYTES;
+/// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need. Each post lies as near to the beginning as can be, so that the caches hold what
+/// is used: where posts went round 2 MiB a rank's first calls took up to 1.5 times as long.
+pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
+/// So many of these bytes are made present at a time: those of two posts where each rank has a core of its own.
+const PRESENT_BYTES: usize = 2 * MAX_PIPELINED_POST_BYTES;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
-const _: () = assert!(COMMON_BYTES.is_multiple_of(WIDE_ALIGN_BYTES));
 /// Bytes of an area: whole pages.
 pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
 const fn area_bytes(slots: usize) -> usize {
@@ -129,8 +128,8 @@ pub(super) struct MemberArea {
     memory: Area,
     /// Wide memory beside it, where there is some.
     wide: Option<Area>,
-    /// The pages of the common part of wide memory were made present.
-    present: AtomicBool,
+    /// So many bytes of wide memory, from the beginning on, were made present.
+    present: AtomicUsize,
     /// The number that the area holds while the member uses it for these slots.
     generation: u64,
 }
@@ -146,8 +145,8 @@ pub(crate) struct CallSlots {
     passed: u64,
     /// All members have wide memory.
     wide: bool,
-    /// By slot: where its post lies in the common part of our wide memory.
-    in_common: [Range<usize>; SLOTS],
+    /// By slot: where its post lies in our wide memory.
+    in_wide: [Range<usize>; SLOTS],
     /// How long posts are written, where each rank has a core of its own.
     way: Way,
     index: usize,
@@ -167,7 +166,7 @@ impl std::fmt::Debug for CallSlots {
 
 impl MemberArea {
     pub(super) fn new(memory: Area, wide: Option<Area>, generation: u64) -> Self {
-        Self { memory, wide, present: AtomicBool::new(false), generation }
+        Self { memory, wide, present: AtomicUsize::new(0), generation }
     }
 
     /// Makes the pages of its slots present: the first calls of 16 KB took five times as long without.
@@ -175,14 +174,16 @@ impl MemberArea {
         self.memory.populate(0, AREA_BYTES);
     }
 
-    /// Its wide memory: the pages of the common part are made present when it is first used. 8 ranks on 2 cores start in 42 ms so, and in 62 with 2 MiB
-    /// present from the start.
+    /// Its wide memory, of which bytes up to `end` are to be used. Pages are made present when they are first used: 8 ranks on 2 cores start in 42 ms so, and in 62
+    /// with 2 MiB present from the start.
     #[inline]
-    fn wide(&self) -> Option<&Area> {
+    fn wide(&self, end: usize) -> Option<&Area> {
         let wide = self.wide.as_ref()?;
-        if !self.present.load(Ordering::Relaxed) {
-            wide.populate(0, COMMON_BYTES);
-            self.present.store(true, Ordering::Relaxed);
+        let present = self.present.load(Ordering::Relaxed);
+        if present < end {
+            let needed = end.next_multiple_of(PRESENT_BYTES).min(WIDE_BYTES);
+            wide.populate(present, needed - present);
+            self.present.store(needed, Ordering::Relaxed);
         }
         Some(wide)
     }
@@ -234,8 +235,8 @@ impl CallSlots {
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
-        let in_common = [const { 0..0 }; SLOTS];
-        Self { areas, mine, posted, passed: 0, wide, in_common, way, index, free, pauses, cores }
+        let in_wide = [const { 0..0 }; SLOTS];
+        Self { areas, mine, posted, passed: 0, wide, in_wide, way, index, free, pauses, cores }
     }
 
     /// The number of members.
@@ -248,19 +249,30 @@ impl CallSlots {
     pub(crate) fn longest(&self) -> usize {
         match (self.wide, self.pauses.crowded) {
             (false, _) => MAX_POST_BYTES,
-            (true, true) => MAX_CROWDED_POST_BYTES,
-            (true, false) => MAX_WIDE_POST_BYTES,
+            (true, true) => MAX_WIDE_POST_BYTES,
+            (true, false) => MAX_PIPELINED_POST_BYTES,
         }
     }
 
-    /// Whether our slot for call `sequence` can be written; else a member that may still read it.
-    pub(crate) fn room(&mut self, sequence: u64) -> Result<(), usize> {
-        let posted = self.posted[turn(sequence)];
-        if posted <= self.passed {
+    /// Whether ranks share cores: the same at all members.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.pauses.crowded
+    }
+
+    /// Whether our slot for call `sequence` can be written, with a post of `len` bytes; else a member that may still read what is in the way.
+    #[inline]
+    pub(crate) fn room(&mut self, sequence: u64, len: usize) -> Result<(), usize> {
+        if self.has_room(sequence, len) {
             return Ok(());
         }
         let slowest = self.ask();
-        if posted <= self.passed { Ok(()) } else { Err(slowest) }
+        if self.has_room(sequence, len) { Ok(()) } else { Err(slowest) }
+    }
+
+    /// The same, by what is known of the calls that members have passed.
+    #[inline]
+    fn has_room(&self, sequence: u64, len: usize) -> bool {
+        self.posted[turn(sequence)] <= self.passed && (!self.is_wide(len) || self.gap(len).is_some())
     }
 
     /// Looks which calls all members have passed; returns the member that has passed the fewest.

@@ -1,12 +1,13 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
 use super::{
-    BYTES, COMMON_BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
-    Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post,
+    WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
 use crate::transport::Lent;
+use crate::transport::pauses::Pauses;
 
 /// Of a flag: the post lies in wide memory.
 const IS_WIDE: u64 = 1 << 8;
@@ -23,8 +24,10 @@ const PIPELINE_BYTES: usize = match () {
     _ if cfg!(any(test, miri)) => 1 << 10,
     _ => 16 << 10,
 };
-/// Shorter posts, in bytes, are not lent: to copy them takes less than to wait for all readers. Chosen: see there.
+/// Shorter posts, in bytes, are not lent where each rank has a core of its own: to copy them takes less than to wait for all readers. Chosen: see there.
 pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 8 << 10 };
+/// The same where ranks share cores, so that to wait for readers is one more turn for each. Chosen: see there.
+pub(super) const MIN_CROWDED_LENT_BYTES: usize = 16 * MIN_LENT_BYTES;
 
 /// How a member shows its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +42,19 @@ impl CallSlots {
     /// Whether a post of `len` bytes should be lent if they lie in memory that others can map.
     #[inline]
     pub(crate) fn lends(&self, len: usize) -> bool {
-        len >= MIN_LENT_BYTES && self.wide && self.pauses.spins
+        let least = match self.pauses {
+            Pauses { spins: true, .. } => MIN_LENT_BYTES,
+            Pauses { crowded: true, .. } => MIN_CROWDED_LENT_BYTES,
+            _ => return false,
+        };
+        self.wide && len >= least
     }
 
-    /// Posts in call `sequence`, for which there is [room](CallSlots::room): `post`, and these pieces one behind the other. `read`: other
+    /// Posts in call `sequence`, for which there is [room](CallSlots::room) with so many bytes: `post`, and these pieces one behind the other. `read`: other
     /// members look at it, so that the slot is not written again before they have passed the call.
     ///
     /// # Panics
-    /// When there are more bytes than fit ([`CallSlots::longest`]).
+    /// When there are more bytes than fit ([`CallSlots::longest`]), or there is no room.
     #[inline]
     pub(crate) fn post<'p>(
         &mut self,
@@ -56,9 +64,8 @@ impl CallSlots {
         read: bool,
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
-        let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
-        (self.posted[turn(sequence)], self.in_common[turn(sequence)]) = (0, 0..0);
-        if len > narrow && self.areas[self.mine].wide.is_some() {
+        (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (0, 0..0);
+        if self.is_wide(len) {
             self.post_wide(sequence, post, pieces, len);
         } else {
             self.post_narrow(sequence, post, pieces, len);
@@ -95,17 +102,19 @@ impl CallSlots {
         len: usize,
     ) {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
-        let (spins, first) = (self.pauses.spins, self.wide_place(sequence, len));
+        let Some(first) = self.gap(len) else { panic!("no room for a post of {len} bytes") };
+        self.in_wide[turn(sequence)] = first..first + len;
+        let spins = self.pauses.spins;
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
         let most = if spins { PIPELINE_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
         for part in pieces.flat_map(|piece| piece.chunks(most)) {
-            let Some(wide) = self.areas[self.mine].wide() else { return };
+            let Some(wide) = self.areas[self.mine].wide(first + len) else { return };
             assert!(done + part.len() <= len, "more bytes than were counted");
             let write = |stores: Stores| {
-                // SAFETY: `wide_place` has room for `len` bytes, which the parts are (asserted). No member reads these: all have passed the calls
+                // SAFETY: the gap has room for `len` bytes, which the parts are (asserted). No member reads these: all have passed the calls
                 // whose posts lay there, and neither the flag nor EXTENT names them yet.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
@@ -126,26 +135,18 @@ impl CallSlots {
         }
     }
 
-    /// Where in wide memory the post of call `sequence` begins, of `len` bytes: behind what members may still read there, as near to the beginning
-    /// as can be. Else at the place of the slot, as all have passed the call that used it before ([`CallSlots::room`]).
-    fn wide_place(&mut self, sequence: u64, len: usize) -> usize {
-        let mut found = self.gap(len);
-        if found.is_none() {
-            self.ask();
-            found = self.gap(len);
-        }
-        let Some(first) = found else {
-            return COMMON_BYTES + turn(sequence) * MAX_WIDE_POST_BYTES;
-        };
-        self.in_common[turn(sequence)] = first..first + len;
-        first
+    /// Whether a post of `len` bytes lies in wide memory.
+    #[inline]
+    pub(super) fn is_wide(&self, len: usize) -> bool {
+        let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
+        len > narrow && self.areas[self.mine].wide.is_some()
     }
 
-    /// The first place in the common part for `len` bytes, of which no member may still read some.
-    fn gap(&self, len: usize) -> Option<usize> {
+    /// The first place in wide memory for `len` bytes, of which no member may still read some.
+    pub(super) fn gap(&self, len: usize) -> Option<usize> {
         let mut first = 0;
-        while first + len <= COMMON_BYTES {
-            let mut slots = self.posted.iter().zip(&self.in_common);
+        while first + len <= WIDE_BYTES {
+            let mut slots = self.posted.iter().zip(&self.in_wide);
             let taken =
                 slots.find(|(posted, at)| **posted > self.passed && at.start < first + len && first < at.end);
             let Some((_, at)) = taken else { return Some(first) };
@@ -161,7 +162,7 @@ impl CallSlots {
         area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
         area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
         self.show(sequence, post, IS_LENT);
-        (self.posted[turn(sequence)], self.in_common[turn(sequence)]) = (sequence + 1, 0..0);
+        (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (sequence + 1, 0..0);
     }
 
     /// Sets the flag.
@@ -206,12 +207,12 @@ impl CallSlots {
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
         let area = &self.areas[member];
         let is_wide = area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0;
-        let (memory, first) = match area.wide().filter(|_| is_wide) {
-            Some(wide) => {
-                // Any number may stand there.
-                let first = usize::try_from(area.slot(sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
-                (wide, first.min(WIDE_BYTES - at - out.len()))
-            }
+        // Any number may stand there.
+        let first = usize::try_from(area.slot(sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
+        let first = first.min(WIDE_BYTES - at - out.len());
+        let wide = if is_wide { area.wide(first + at + out.len()) } else { None };
+        let (memory, first) = match wide {
+            Some(wide) => (wide, first),
             None if ends(MAX_POST_BYTES) => (&area.memory, slot(sequence) + BYTES),
             // The member has made no such post: a slot holds none of this length.
             None => return,

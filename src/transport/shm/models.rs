@@ -105,7 +105,7 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
                         |member: usize| [1, 2].map(|n| u8::try_from(call * 16 + member as u64).unwrap() * n);
                     let post = Post { code: 1, hash: call + 1, past: 7 };
                     if posts {
-                        while slots.room(call).is_err() {
+                        while slots.room(call, 0).is_err() {
                             thread::yield_now();
                         }
                         let [first, second] = what(mine);
@@ -166,7 +166,7 @@ fn parts_of_a_post() {
         let writing = thread::spawn(move || {
             for call in 0..CALLS {
                 // All posts lie in one place: only that the reader has passed lets it be written again.
-                while writer.room(call).is_err() || call > 0 && !writer.has_passed(1, call - 1) {
+                while writer.room(call, 24).is_err() || call > 0 && !writer.has_passed(1, call - 1) {
                     thread::yield_now();
                 }
                 if call > 0 {
@@ -208,7 +208,7 @@ fn lent_bytes() {
         let writing = thread::spawn(move || {
             for call in 0..2 {
                 bytes.write(0, &call, 1);
-                assert!(writer.room(call.into()).is_ok());
+                assert!(writer.room(call.into(), 0).is_ok());
                 writer.lend(call.into(), post, Lent { chunk: 3, fd: 4, at: 9 });
                 while !writer.has_passed(1, call.into()) {
                     thread::yield_now();

@@ -52,11 +52,11 @@ fn call_slots_between_threads() {
             s.spawn(move || {
                 let value = |member: usize, call: u64| (call * 2 + member as u64).to_le_bytes()[0];
                 for call in 0..ROUNDS {
-                    while slots.room(call).is_err() {
-                        thread::yield_now();
-                    }
                     let len = usize::try_from(call * 7).unwrap()
                         % if cfg!(miri) { 64 } else { MAX_WIDE_POST_BYTES };
+                    while slots.room(call, len).is_err() {
+                        thread::yield_now();
+                    }
                     let post = Post { code: 1, hash: call, past: 0 };
                     let bytes = vec![value(me, call); len];
                     slots.post(call, post, std::iter::once(&bytes[..]), true);
