@@ -7,10 +7,10 @@ use circulant_tests::collective::cover::Random;
 
 /// Elements of 8 bytes that the longest post has, of a scan, or where more than two ranks with a core each combine them.
 const LONGEST: usize = 2048;
-/// The same of other calls, where each rank has a core of its own.
-const PIPELINED: usize = 8 * LONGEST;
-/// The same where ranks share cores.
+/// The same of other calls.
 const WIDE: usize = 32 * LONGEST;
+/// The pieces in which two ranks take long calls.
+const PIECE: usize = 8 * LONGEST;
 
 /// All roots, both kinds of buffers, the lengths around the bounds of each operation; with a call by plan and one on another
 /// communicator in between.
@@ -21,13 +21,12 @@ fn every_operation_at_every_root_about_the_bounds() {
         all(p, |_, comm| {
             let (other, mut random, mut call) = (comm.dup()?, Random(seed), 0);
             let mut lengths = vec![0, 1, p, 8, 100];
-            let widest = if p <= 2 { PIPELINED } else { WIDE };
-            let bounds = [LONGEST / p, LONGEST, PIPELINED / p, WIDE / p, widest];
+            let bounds = [LONGEST / p, LONGEST, PIECE, WIDE / p, WIDE];
             lengths.extend(bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
             for (name, operation) in calls::ALL {
                 for len in &lengths {
                     // Long calls take their time: at one root.
-                    let roots = if *len <= PIPELINED / 2 { 0..p } else { p - 1..p };
+                    let roots = if *len < PIECE - 1 { 0..p } else { p - 1..p };
                     for root in roots {
                         call += 1;
                         let case = Case { call, len: *len, root, in_place: random.below(2) == 0 };

@@ -10,6 +10,7 @@ use crate::memory::copy_slice;
 use crate::ops::Element;
 use crate::plan::registry::Operation;
 use crate::transport::call_slots::MAX_WIDE_POST_BYTES;
+use std::ops::Range;
 
 /// Of an operation on elements: no root, nothing that ranks agree on.
 fn shape(operation: Operation, element: Element, longest: usize) -> Shape<'static> {
@@ -284,10 +285,11 @@ impl Communicator {
             },
             |run| {
                 let mine = run.rank();
+                let others = |ranks: Range<usize>| ranks.filter(|member| *member != root);
                 if root == mine {
                     match blocks.each() {
-                        Some(_) => run.lend(send, Readers::All)?,
-                        None => run.post_pieces((0..size).map(|member| &send[blocks.of(member)]))?,
+                        Some(_) => run.lend_blocks(send, blocks.of(mine))?,
+                        None => run.post_pieces(others(0..size).map(|member| &send[blocks.of(member)]))?,
                     }
                     if let Some(recv) = recv {
                         keep(run, Some(&send[blocks.of(mine)]), recv);
@@ -296,9 +298,12 @@ impl Communicator {
                 }
                 run.post_nothing()?;
                 run.await_post(root)?;
+                let recv = recv.unwrap_or_default();
+                if blocks.each().is_some() {
+                    return run.read_block(root, mine, recv);
+                }
                 // Blocks are posted one behind the other.
-                let at = (0..mine).map(|member| blocks.of(member).len()).sum();
-                run.read(root, at, recv.unwrap_or_default())
+                run.read(root, others(0..mine).map(|member| blocks.of(member).len()).sum(), recv)
             },
         )
     }
@@ -320,12 +325,13 @@ impl Communicator {
             |h| h.word(len as u64),
             |run| {
                 let (mine, blocks) = (run.rank(), Blocks::Equal(len));
+                let ours = blocks.of(mine);
                 match send {
-                    Some(send) => run.lend(send, Readers::All)?,
-                    None => run.post(recv)?,
+                    Some(send) => run.lend_blocks(send, ours.clone())?,
+                    None => run.post_blocks(recv, ours.clone())?,
                 }
-                keep(run, send.map(|send| &send[blocks.of(mine)]), &mut recv[blocks.of(mine)]);
-                run.all(|run, member| run.read(member, mine * len, &mut recv[blocks.of(member)]))
+                keep(run, send.map(|send| &send[ours.clone()]), &mut recv[ours]);
+                run.all(|run, member| run.read_block(member, mine, &mut recv[blocks.of(member)]))
             },
         )
     }

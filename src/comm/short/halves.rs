@@ -6,7 +6,7 @@ use super::pieces::PIECE_BYTES;
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::ops::Reducer;
-use crate::transport::call_slots::{MAX_PIPELINED_POST_BYTES, MAX_POST_BYTES};
+use crate::transport::call_slots::MAX_POST_BYTES;
 use std::ops::Range;
 
 /// The shortest vector, in bytes, that is folded in halves. Measured: two ranks with a core each take as long for 32 KiB in plain memory either way, an
@@ -35,7 +35,7 @@ fn pieces(len: usize, element: usize, rank: usize) -> impl ExactSizeIterator<Ite
 impl Run<'_, '_> {
     /// Whether the vectors of two ranks are folded in halves. All ranks decide alike.
     pub(super) fn has_halves(&mut self, len: usize) -> Result<bool> {
-        Ok(len >= MIN_HALVES_BYTES && self.slots()?.longest() >= MAX_PIPELINED_POST_BYTES)
+        Ok(len >= MIN_HALVES_BYTES && self.slots()?.longest() >= PIECE_BYTES)
     }
 
     /// Folds the vectors of two ranks. Without `send` ours is in `recv`.

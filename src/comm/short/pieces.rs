@@ -3,10 +3,10 @@
 
 use super::run::{Readers, Run};
 use crate::error::Result;
-use crate::transport::call_slots::MAX_PIPELINED_POST_BYTES;
+use crate::transport::call_slots::MAX_POST_BYTES;
 
-/// Bytes of a piece: the longest post.
-pub(super) const PIECE_BYTES: usize = MAX_PIPELINED_POST_BYTES;
+/// Bytes of a piece (128 KiB). Chosen: as much as stays in a core's own cache (L2 of Zen 4: 1 MiB) beside what is read and written.
+pub(super) const PIECE_BYTES: usize = 8 * MAX_POST_BYTES;
 /// The longest such bcast, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and about as long out of arena memory.
 pub(super) const MAX_BCAST_BYTES: usize = 32 * PIECE_BYTES;
 /// The longest such allreduce, in bytes (1 MiB). Measured likewise: out of arena memory 4 MB take up to 1.3 times as long as by plan.

@@ -12,6 +12,7 @@ use crate::hash::Fnv;
 use crate::ops::{Element, Reducer};
 use crate::transport::Lent;
 use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
+use std::ops::Range;
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.
@@ -203,6 +204,28 @@ impl Run<'_, '_> {
             None => self.post(bytes),
             Some(lent) => self.post_lent(lent, bytes.len(), readers),
         }
+    }
+
+    /// As [`Run::lend`] to all, of the blocks of all ranks; where they cannot be lent, all but `ours` are posted, which no other rank reads.
+    #[inline]
+    pub(super) fn lend_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
+        match self.lent(bytes)? {
+            None => self.post_blocks(bytes, ours),
+            Some(lent) => self.post_lent(lent, bytes.len(), Readers::All),
+        }
+    }
+
+    /// Posts the blocks of all ranks but `ours`.
+    #[inline]
+    pub(super) fn post_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
+        self.post_pieces([&bytes[..ours.start], &bytes[ours.end..]].into_iter())
+    }
+
+    /// Reads the block of rank `of` out of what `member` [lends or posts](Run::lend_blocks), where all have the length of `out`.
+    #[inline]
+    pub(super) fn read_block(&mut self, member: usize, of: usize, out: &mut [u8]) -> Result<()> {
+        let gone = usize::from(of > member && !self.has_lent(member)?);
+        self.read(member, (of - gone) * out.len(), out)
     }
 
     /// As [`Run::lend`] to all; where these bytes cannot be lent, this part of them is posted. Returns whether they are lent.

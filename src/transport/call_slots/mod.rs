@@ -35,11 +35,9 @@ pub(crate) const MAX_POST_BYTES: usize = match () {
     _ if cfg!(miri) => 512,
     _ => 16 << 10,
 };
-/// The longest post that wide memory holds, in bytes (512 KiB), which only ranks that share cores make. Chosen: as much as a call copies through it sooner
-/// than a plan moves it (docs/design.md, the same place).
+/// The longest post that wide memory holds, in bytes (512 KiB). Chosen: as much as a call copies through it sooner than a plan moves it
+/// (docs/design.md, the same place).
 pub(crate) const MAX_WIDE_POST_BYTES: usize = 32 * MAX_POST_BYTES;
-/// The same where each rank has a core of its own (128 KiB). Chosen likewise.
-pub(crate) const MAX_PIPELINED_POST_BYTES: usize = 8 * MAX_POST_BYTES;
 /// The longest part of a result that is [shared](CallSlots::share): half of the longest, as there are at least two members,
 /// and what rounding up to whole elements adds.
 const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
@@ -83,8 +81,8 @@ const MAX_NARROW_BYTES: usize = match () {
 /// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need. Each post lies as near to the beginning as can be, so that the caches hold what
 /// is used: where posts went round 2 MiB a rank's first calls took up to 1.5 times as long.
 pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// So many of these bytes are made present at a time: those of two posts where each rank has a core of its own.
-const PRESENT_BYTES: usize = 2 * MAX_PIPELINED_POST_BYTES;
+/// So many of these bytes are made present at a time (256 KiB). Chosen: those of two posts of 128 KiB.
+const PRESENT_BYTES: usize = WIDE_BYTES / 4;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
 /// Bytes of an area: whole pages.
@@ -244,14 +242,10 @@ impl CallSlots {
         self.areas.len()
     }
 
-    /// The longest post, in bytes, of a call that does not reduce (of one that reduces: [`MAX_POST_BYTES`], but between two members). The same at all
-    /// members: it depends on the ranks and cores of the node, and on whose areas have wide memory, which all of them know.
+    /// The longest post, in bytes, of a call that does not reduce (of one that reduces: see `ShortState::takes`). The same at all
+    /// members: it depends on whose areas have wide memory, which all of them know.
     pub(crate) fn longest(&self) -> usize {
-        match (self.wide, self.pauses.crowded) {
-            (false, _) => MAX_POST_BYTES,
-            (true, true) => MAX_WIDE_POST_BYTES,
-            (true, false) => MAX_PIPELINED_POST_BYTES,
-        }
+        if self.wide { MAX_WIDE_POST_BYTES } else { MAX_POST_BYTES }
     }
 
     /// Whether ranks share cores: the same at all members.
