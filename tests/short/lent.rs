@@ -6,7 +6,7 @@ use circulant::{Buf, Communicator, ErrorKind, InPlace, Result, ops};
 use circulant_tests::collective::cover::Random;
 use std::ops::{Deref, DerefMut};
 
-/// Waits as if each rank had a core of its own, as ranks that share some lend nothing.
+/// Waits as if each rank had a core of its own, as ranks that share some lend long posts only.
 const SPIN: (&str, &str) = ("wait", "spin");
 
 /// Elements of memory of an arena or of a vector.

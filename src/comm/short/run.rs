@@ -224,8 +224,8 @@ impl Run<'_, '_> {
     /// Reads the block of rank `of` out of what `member` [lends or posts](Run::lend_blocks), where all have the length of `out`.
     #[inline]
     pub(super) fn read_block(&mut self, member: usize, of: usize, out: &mut [u8]) -> Result<()> {
-        let gone = usize::from(of > member && !self.has_lent(member)?);
-        self.read(member, (of - gone) * out.len(), out)
+        let left_out = usize::from(of > member && !self.has_lent(member)?);
+        self.read(member, (of - left_out) * out.len(), out)
     }
 
     /// As [`Run::lend`] to all; where these bytes cannot be lent, this part of them is posted. Returns whether they are lent.
