@@ -11,8 +11,8 @@ pub(super) const CREDITS: u32 = if cfg!(test) { 4 } else { 12 };
 /// only neighbours send eagerly; the others ask for the ready message first.
 pub(super) const SHARED_CREDITS: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// How many messages a receiver gives back at a time to a rank that has so many `credits` in all: three quarters. Chosen: fewer messages than with a half, and the sender has
-/// some left while they come. (16 ranks on two cores: calls of 1 KB take 2 to 12 % less with 12 of 16 at a time than with 6 of 12.)
+/// How many credits a receiver returns at a time to a sender that has `credits` in all: three quarters. Chosen: this takes fewer messages than a half, and the sender has
+/// some credits left until they arrive. (16 ranks on two cores: calls of 1 KB take 2 to 12 % less with 12 of 16 at a time than with 6 of 12.)
 pub(super) const fn portion(credits: u32) -> u32 {
     let three_quarters = credits - credits / 4;
     if three_quarters > 0 { three_quarters } else { 1 }

@@ -25,7 +25,7 @@ fn every_operation_at_every_root_about_the_bounds() {
             lengths.extend(bounds.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]));
             for (name, operation) in calls::ALL {
                 for len in &lengths {
-                    // Long calls take their time: at one root.
+                    // Long calls at one root only, for the time of the test.
                     let roots = if *len < PIECE - 1 { 0..p } else { p - 1..p };
                     for root in roots {
                         call += 1;
@@ -80,7 +80,7 @@ fn no_operation_sends_a_message_while_it_is_short() {
 fn folds_have_the_bits_of_reproducible_calls() {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     for p in 2..=9 {
-        // Long folds are short where up to 8 ranks of a node share cores.
+        // Long reductions are short calls where up to 8 ranks of a node share cores.
         let long = if (3..=8).contains(&p) && p > cores { 50_021 } else { 2999 };
         all(p, |_, comm| {
             let r = comm.rank();
@@ -98,7 +98,7 @@ fn folds_have_the_bits_of_reproducible_calls() {
                 comm.reduce(&mine, &mut a, ops::Sum, root)?;
                 with("ordered").reduce(&mine, &mut b, ops::Sum, root)?;
                 assert!(a == b, "reduce, call {call} at {r} of {p}");
-                // Long scans are not short.
+                // Long scans are no short calls.
                 let n = len.min(2999);
                 comm.scan(&mine[..n], &mut a[..n], ops::Sum)?;
                 with("doubling").scan(&mine[..n], &mut b[..n], ops::Sum)?;

@@ -149,12 +149,12 @@ impl ShortState {
     pub(super) fn takes(&self, operation: Operation, longest: usize, folds: bool) -> bool {
         let most = match operation {
             _ if !folds => self.slots.longest(),
-            // Two ranks fold a reduction piece by piece; all else has partial results, which hold no more.
+            // Scans fold whole posts, and a partial result holds no more.
+            Operation::Scan | Operation::Exscan => MAX_POST_BYTES,
+            // Where ranks share cores each folds a part of long vectors; with a core for each, plans do.
+            _ if self.slots.is_crowded() => self.slots.longest(),
+            // Two ranks fold these piece by piece.
             Operation::Reduce | Operation::Allreduce if self.slots.size() == 2 => self.slots.longest(),
-            Operation::Reduce | Operation::Allreduce if self.slots.is_crowded() => self.slots.longest(),
-            Operation::ReduceScatter | Operation::ReduceScatterBlock if self.slots.is_crowded() => {
-                self.slots.longest()
-            }
             _ => MAX_POST_BYTES,
         };
         self.operations >> operation.code() & 1 != 0 && longest <= most

@@ -50,8 +50,8 @@ impl CallSlots {
         self.wide && len >= least
     }
 
-    /// Posts in call `sequence`, for which there is [room](CallSlots::room) with so many bytes: `post`, and these pieces one behind the other. `read`: other
-    /// members look at it, so that the slot is not written again before they have passed the call.
+    /// Posts `post` and the concatenated `pieces` in call `sequence`. The caller has found [room](CallSlots::room) for as many bytes. `read`: other
+    /// members read the post, so the slot is not written again before they have passed the call.
     ///
     /// # Panics
     /// When there are more bytes than fit ([`CallSlots::longest`]), or there is no room.

@@ -113,8 +113,8 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.blocks(n);
     let rounds = f64::from(rounds_of(a, n));
     let (hops, block) = (a.others(), float(block_of(&a.counts, n).min(most)));
-    // Nor does a put leave as early as the sum has it: each waits for its turn on the processor, and the rank behind for it. (Measured: 16 and 36 nodes on two
-    // cores, 400 KB and 1 MB, five distributions; ⌈log2 p⌉ latencies more tell where the ring is faster than what puts less often.)
+    // Chosen: ⌈log2 p⌉ latencies more, as puts leave later than this sum says where ranks wait for a core. (16 and 36 nodes on two cores, five distributions: without
+    // them the ring is chosen at 400 KB, too, where algorithms with fewer puts are up to 1.16 times as fast; with them from 1 MB on, where it is the fastest.)
     let seen = (bare_latencies(a, block, path.model()) + f64::from(q(a.size))).min(hops);
     path.longer(
         |path| path.over(&[1], hops, hops + f64::from(n) - 1.0, (hops + f64::from(n) - 1.0) * block),
@@ -123,8 +123,9 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     path.relayed(hops);
 }
 
-/// How many latencies pass in which some rank has nothing to put. What began h positions back needs h latencies and rounds, and in these the rank puts the blocks
-/// of the h positions behind it: as T(y) above, with a round's share of a latency. (Rounds are those of equation (1), in which who has no data has a block.)
+/// The latencies that are not hidden: 1 for the last put, and those for which a rank waits with nothing to put. A block from h positions back arrives after h latencies and h rounds at the
+/// earliest; until then the rank can put the blocks of the h positions before it in the ring. This is T(y) of the module's documentation where a hop takes a latency and a round. (The number
+/// of rounds is that of equation (1), which counts one block for a rank without data.)
 fn bare_latencies(a: &Arguments, block: f64, model: &LogGp) -> f64 {
     let latency = float(model.latency_ns);
     if latency == 0.0 {
@@ -136,7 +137,7 @@ fn bare_latencies(a: &Arguments, block: f64, model: &LogGp) -> f64 {
         let blocks = (float(a.counts[*rank as usize]) / block).ceil().max(1.0);
         latency - (blocks - 1.0) * round
     };
-    // The largest sum of neighbours (Kadane), twice round the ring.
+    // The largest sum over consecutive positions (Kadane's algorithm); twice round, as the ring is closed.
     let (mut ending, mut largest) = (0.0f64, 0.0f64);
     for lack in ring.iter().chain(&ring).map(lacks) {
         ending = (ending + lack).max(0.0);
