@@ -192,6 +192,32 @@ fn readers_that_stay_away_or_leave_are_named() {
     }
 }
 
+/// A root whose long posts have no room next to each other waits for their readers, as long as the deadline says, and names the one that has not read.
+#[test]
+fn a_post_without_room_waits_for_its_readers() {
+    /// Bytes of a block. The root posts two of them at once: wide memory (1 MiB) holds three such posts.
+    const LEN: usize = 170_000;
+    let results = run(vec![0; 3], &[("deadline", "1")], |_, comm| {
+        let (send, mut recv) = (vec![7u8; 3 * LEN], vec![0; LEN]);
+        for call in 0..4 {
+            if comm.rank() == 2 {
+                std::thread::sleep(std::time::Duration::from_secs(3));
+            }
+            let all = if comm.rank() == 0 { &send[..] } else { &[] };
+            let sent = comm.scatter(all, &mut recv, 0);
+            assert!(
+                comm.rank() != 0 || call < 3 || sent.is_err(),
+                "the root has written over what is unread"
+            );
+            sent?;
+        }
+        Ok(())
+    });
+    let e = results[0].as_ref().unwrap_err();
+    assert_eq!((e.kind(), e.peer()), (ErrorKind::Timeout, Some(2)), "{e}");
+    assert!(e.to_string().contains("scatter"), "{e}");
+}
+
 /// Elements without bytes are folded, too.
 #[test]
 fn two_ranks_fold_nothing() {
