@@ -77,6 +77,11 @@ class Place:
         """Whether ranks have nothing else: only those can be waited for asleep."""
         return self.cluster is not None and self.per_node == 1
 
+    @property
+    def crowded(self):
+        """Whether ranks share cores. Only then MPIs are told to let each other run, as with a core for each this makes them slower."""
+        return self.cluster is not None or self.ranks > len(os.sched_getaffinity(0))
+
 
 # --- installing ---------------------------------------------------------------------------------------------------
 
@@ -266,7 +271,7 @@ def mpich(rival, place, setting, words):
         # without shared memory; more completions than for 64 peers soft-RoCE cannot queue
         variables = {"MPIR_CVAR_NOLOCAL": 1, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "verbs;ofi_rxm", "FI_UNIVERSE_SIZE": 64}
     # it yields its core in vain (an 8-byte barrier of 8 ranks took 30 ms); this lets it sleep instead, but in each poll, also of ours
-    if not place.sockets and setting.helped:
+    if place.crowded and not place.sockets and setting.helped:
         variables |= {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": 1, "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": 1}
     variables |= preload(place, setting) | setting.knobs
     return hydra(mpiexec(rival), place, variables, words), {}
@@ -274,7 +279,7 @@ def mpich(rival, place, setting, words):
 
 def impi(rival, place, setting, words):
     at = home(rival)
-    variables = {"I_MPI_THREAD_YIELD": 2}
+    variables = {"I_MPI_THREAD_YIELD": 2} if place.crowded else {}
     if place.cluster:
         fabrics = "shm:ofi" if place.per_node > 1 else "ofi"
         variables |= {"I_MPI_FABRICS": fabrics, "I_MPI_OFI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
@@ -288,8 +293,9 @@ def impi(rival, place, setting, words):
 
 
 def openmpi(rival, place, setting, words):
-    launch = [home(rival) / "bin" / ("mpiexec" if rival in GIVEN else "mpirun"), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-    launch += ["-n", place.ranks, "--mca", "mpi_yield_when_idle", "1"]
+    launch = [home(rival) / "bin" / ("mpiexec" if rival in GIVEN else "mpirun"), "--allow-run-as-root", "-n", place.ranks]
+    if place.crowded:
+        launch += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
     if place.cluster:
         layers = "self,sm,tcp" if place.per_node > 1 else "self,tcp"
         launch += ["--host", place.hosts(), "--mca", "pml", "ob1", "--mca", "btl", layers]

@@ -65,5 +65,7 @@ impl Area {
         self.0.write(at, from, len);
     }
 
+    pub(crate) fn prefetch(&self, _at: usize, _len: usize) {}
+
     pub(crate) fn populate(&self, _at: usize, _len: usize) {}
 }

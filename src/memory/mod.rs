@@ -14,7 +14,7 @@ pub(crate) mod memfd;
 mod way;
 pub(crate) mod words;
 
-pub(crate) use copy::{copy, copy_around_cache, copy_by_vectors, copy_slice, long_copy_bytes};
+pub(crate) use copy::{copy, copy_around_cache, copy_by_vectors, copy_slice, long_copy_bytes, prefetch};
 #[cfg(miri)]
 pub(crate) use mapping as memfd;
 pub use mapping::Mapping;

@@ -80,6 +80,14 @@ impl Area {
         unsafe { stores.copy(from, self.map.as_mut_ptr().add(self.at + at), len) };
     }
 
+    /// Asks the cache for the lines of `len` bytes from `at` on, as advice.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize, len: usize) {
+        for line in (at & !63..at + len).step_by(64) {
+            super::prefetch(self.map.as_mut_ptr().wrapping_add(self.at + line));
+        }
+    }
+
     /// Makes the pages of `len` bytes from `at` present, as advice.
     pub(crate) fn populate(&self, at: usize, len: usize) {
         self.map.populate_range((self.at + at) & !4095, len);

@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicU32;
 pub(super) const MAX_CALL_SLOTS: usize = 32;
 /// Bytes of all areas of a rank, without wide memory.
 const AREAS_BYTES: usize = MAX_CALL_SLOTS * AREA_BYTES;
-/// The first area of a rank, which is that of the world, has wide memory where a node has no more ranks than this. Chosen: 8 MiB of a node in
-/// all.
-const MAX_WIDE_RANKS: usize = 8;
+/// The first area of a rank, which is that of the world, has wide memory where a node has no more ranks than this. Chosen: as many as a
+/// communicator with short calls may have, at 64 MiB of a node in all.
+const MAX_WIDE_RANKS: usize = 64;
 
 /// Bytes of all areas of one of so many ranks of a node.
 pub(super) fn areas_bytes(ranks: usize) -> usize {

@@ -46,7 +46,7 @@ impl Communicator {
             |_| {},
             |run| {
                 run.post(&[])?;
-                run.all(|_, _| Ok(()))
+                run.all(|_| 0..0, |_, _| Ok(()))
             },
         )
     }
@@ -143,7 +143,8 @@ impl Communicator {
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
-                run.all(|run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
+                let part = |member| 0..blocks.of(member).len();
+                run.all(part, |run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
             },
         )
     }
@@ -213,7 +214,8 @@ impl Communicator {
                 }
                 run.post_nothing()?;
                 keep(run, send, &mut recv[blocks.of(root)]);
-                run.all(|run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
+                let part = |member| 0..blocks.of(member).len();
+                run.all(part, |run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
             },
         )
     }
@@ -331,7 +333,12 @@ impl Communicator {
                     None => run.post_blocks(recv, ours.clone())?,
                 }
                 keep(run, send.map(|send| &send[ours.clone()]), &mut recv[ours]);
-                run.all(|run, member| run.read_block(member, mine, &mut recv[blocks.of(member)]))
+                // As it lies where ours is left out.
+                let part = |member: usize| {
+                    let at = (mine - usize::from(mine > member)) * len;
+                    at..at + len
+                };
+                run.all(part, |run, member| run.read_block(member, mine, &mut recv[blocks.of(member)]))
             },
         )
     }

@@ -248,7 +248,9 @@ impl Fold<'_> {
     }
 
     fn all(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
-        for member in 0..run.size() {
+        let (size, part) = (run.size(), self.at..self.at + self.levels.len());
+        for member in 0..size {
+            run.prefetch(member, size, |member| (member, part.clone()))?;
             self.push(run, member)?;
             for _ in 0..member.trailing_ones() {
                 self.join(run)?;
@@ -303,22 +305,45 @@ impl Run<'_, '_> {
         part: std::ops::Range<usize>,
         by: &Reducer,
     ) -> Result<()> {
-        match send {
-            Some(send) if self.size() > 2 => self.lend(send, Readers::All)?,
-            _ => self.post(send.unwrap_or(recv))?,
-        }
         if self.is_alone() {
             keep(self, send, recv);
             return Ok(());
         }
-        let out = &mut recv[..part.len()];
-        let own = send.map(|send| &send[part.clone()]);
-        if let Some(own) = own.filter(|_| self.size() == 2) {
-            self.await_post(1 - self.rank())?;
-            self.fold_two(part.start, Some(own), out, by)?;
-        } else {
-            self.fold_pieces(own, part.start, out, by)?;
+        if self.size() == 2 {
+            return self.fold_half(send, part, recv, by);
         }
+        match send {
+            Some(send) => self.lend(send, Readers::All)?,
+            None => self.post(recv)?,
+        }
+        let own = send.map(|send| &send[part.clone()]);
+        self.fold_pieces(own, part.start, &mut recv[..part.len()], by)?;
+        self.met();
+        Ok(())
+    }
+
+    /// As [`Run::fold_part`] of two ranks. Where they cannot lend their vectors, each posts the part of the other.
+    fn fold_half(
+        &mut self,
+        send: Option<&[u8]>,
+        part: std::ops::Range<usize>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
+        let other = 1 - self.rank();
+        let theirs = if self.rank() == 0 { part.end..send.unwrap_or(recv).len() } else { 0..part.start };
+        match send {
+            Some(send) => {
+                self.lend_or_post(send, &send[theirs])?;
+            }
+            None => {
+                self.post(&recv[theirs])?;
+                recv.copy_within(part.clone(), 0);
+            }
+        }
+        self.await_post(other)?;
+        let at = if self.has_lent(other)? { part.start } else { 0 };
+        self.fold_two(at, send.map(|send| &send[part.clone()]), &mut recv[..part.len()], by)?;
         self.met();
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Run<'_, '_> {
             None => self.lend(&recv[ours], Readers::All)?,
             Some(_) => self.post_nothing()?,
         }
-        self.all(|run, member| run.read(member, 0, &mut recv[part(member)]))
+        self.all(|member| 0..part(member).len(), |run, member| run.read(member, 0, &mut recv[part(member)]))
     }
 
     /// As [`Run::fold_long`] for all, of vectors that a slot holds: the parts of the result are shared there, in the same step.

@@ -146,16 +146,11 @@ impl ShortCalls {
 
 impl ShortState {
     /// Whether calls of this operation may take this way, with posts of `longest` bytes.
-    pub(super) fn takes(&self, operation: Operation, longest: usize, folds: bool) -> bool {
+    pub(super) fn takes(&self, operation: Operation, longest: usize) -> bool {
         let most = match operation {
-            _ if !folds => self.slots.longest(),
             // Scans fold whole posts, and a partial result holds no more.
             Operation::Scan | Operation::Exscan => MAX_POST_BYTES,
-            // Where ranks share cores each folds a part of long vectors; with a core for each, plans do.
-            _ if self.slots.is_crowded() => self.slots.longest(),
-            // Two ranks fold these piece by piece.
-            Operation::Reduce | Operation::Allreduce if self.slots.size() == 2 => self.slots.longest(),
-            _ => MAX_POST_BYTES,
+            _ => self.slots.longest(),
         };
         self.operations >> operation.code() & 1 != 0 && longest <= most
     }

@@ -248,11 +248,6 @@ impl CallSlots {
         if self.wide { MAX_WIDE_POST_BYTES } else { MAX_POST_BYTES }
     }
 
-    /// Whether ranks share cores: the same at all members.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.pauses.crowded
-    }
-
     /// Whether our slot for call `sequence` can be written, with a post of `len` bytes; else a member that may still read what is in the way.
     #[inline]
     pub(crate) fn room(&mut self, sequence: u64, len: usize) -> Result<(), usize> {
