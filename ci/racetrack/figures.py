@@ -1,5 +1,6 @@
 """What is raced: clusters, operations, sizes; and the reference C of each point."""
 
+import os
 from dataclasses import dataclass, replace
 from math import ceil, log2
 from pathlib import Path
@@ -9,6 +10,7 @@ DISTRIBUTIONS = ["regular", "broadcast", "spike", "half", "linear", "geometric",
 LAYER = "circulant preloaded"  # a setting of an MPI
 AGAIN = "default again"  # another one
 COLD = "-cold"  # what names of figures with cold buffers end in
+FRESH = "-fresh"  # and with buffers that are written before each repetition
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 EVEN, UNEVEN = ["s1", "s2", "s3", "s4"], ["s5", "s6", "s7", "s8"]
 
@@ -36,25 +38,27 @@ class Figure:
     rounds: int = 3
     reps: int = 5
     cold: int = 0  # bytes of other memory that each rank reads before a repetition
+    fresh: bool = False  # each rank writes its buffers before a repetition
     more: int = 2  # rounds that may follow for points of which too few rows are left
     programs: tuple = ("circulant", "mpich", "impi", "openmpi")
     preload: bool = False  # each MPI at its defaults, with libcirculant_mpi.so preloaded and without
     auto: bool = False  # by trial (CIRCULANT_MPI_TAKE=auto): both runs wait alike, as the MPI may have a call in either
     warm: int = 0  # untimed repetitions of each point ahead of the others
     verbs: bool = False  # over soft-RoCE, in the virtual machine of ci/rdma-vm
+    apart: bool = False  # each rank has a core of its own
 
     @property
     def ranks(self):
         return self.nodes * self.per_node
 
     def where(self):
-        return self.place() + (", cold buffers" if self.cold else "")
+        return self.place() + (", cold buffers" if self.cold else "") + (", buffers that are written before" if self.fresh else "")
 
     def place(self):
         if self.verbs:
             return f"{self.ranks} ranks over soft-RoCE in an emulated machine (ci/rdma-vm), without shared memory"
         if self.rate is None:
-            return f"{self.ranks} ranks on one machine"
+            return f"{self.ranks} ranks on one machine" + (", a core for each" if self.apart else "")
         ranks = f"{self.nodes} nodes" + (f" × {self.per_node} ranks" if self.per_node > 1 else "")
         wire = "natural latency" if self.latency == "natural" else f"{self.latency.replace('us', ' µs')} one way"
         groups = f", {self.groups} groups whose links are tapered 1:{self.taper}" if self.groups > 1 else ""
@@ -105,7 +109,8 @@ def figures():
         Figure("inter-8", "Between two groups, 8 nodes", 8, inter),
         Figure("inter-16", "Between two groups, 16 nodes", 16, inter),
         # Whether two cores of a virtual machine have a cache in common changes every few seconds: each program has to meet both.
-        *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **{**one, "rounds": rounds}) for p, rounds in ((2, 10), (4, 6), (8, 3), (16, 3))),
+        *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **{**one, "rounds": rounds}) for p, rounds in ((2, 10), (4, 6), (8, 3))),
+        *(Figure(f"cores-{p}", f"Shared memory, {p} ranks with a core each", p, shm, **one, apart=True) for p in (4, 8, 16)),
         Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),
         Figure("preload-verbs", "MPI programs with the library preloaded, RDMA verbs", 4, layer(64, 4 * KB, 64 * KB, MB), **{**one, **preload, **verbs}),
@@ -131,13 +136,18 @@ SMOKE = Figure(
 )
 
 
+def cores():
+    """Of this machine, that we may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def chosen(names):
-    """The figures of these names; `shm` is all of its kind, `all` are all."""
+    """The figures of these names; `shm` is all of its kind, `all` are all that this machine has the cores for."""
     known = {f.name: f for f in [*figures(), SMOKE]}
     found = []
     for name in names:
         if name == "all":
-            found += figures()
+            found += [f for f in figures() if not f.apart or f.ranks <= cores()]
         elif name == "shm":
             found += [f for f in figures() if f.name.startswith("shm-")]
         elif name in known:
@@ -152,6 +162,11 @@ def colder(figure):
     sizes = [p.read_text().strip() for p in CACHES.glob("index*/size")]
     largest = max([1024 * int(s[:-1]) for s in sizes if s.endswith("K")], default=64 << 20)
     return replace(figure, name=figure.name + COLD, title=f"{figure.title}, cold buffers", cold=max(8 << 20, 2 * largest // figure.ranks))
+
+
+def fresher(figure):
+    """The same figure with buffers that are written before each repetition, as by a program that computes what it sends."""
+    return replace(figure, name=figure.name + FRESH, title=f"{figure.title}, fresh data", fresh=True)
 
 
 def cut(figure, ops=None, sizes=None, dists=None):

@@ -301,7 +301,7 @@ def section(figure, lines, known):
 def write():
     """The part of the page between the marks."""
     parts = []
-    for figure in (f for warm in figures.figures() for f in (warm, figures.colder(warm))):
+    for figure in (f for warm in figures.figures() for f in (warm, figures.fresher(warm), figures.colder(warm))):
         if found := load(figure):
             draw(figure, *found)
             parts.append(section(figure, *found))

@@ -1,6 +1,6 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--warm N] [--rest S] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S] [--check]
  *
  * For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
@@ -20,6 +20,7 @@ static long most_reps = 35, warm;
 static double seconds = 1;
 static double idle;             /* seconds for which every rank does nothing before a repetition */
 static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
+static int fresh;               /* each rank writes its buffers before a repetition */
 
 /* Everything about one point, in ints. */
 struct job {
@@ -31,6 +32,7 @@ struct job {
     int *from_bytes, *to_bytes;
     MPI_Datatype *types;
     int *out, *in;
+    int outs, ins;              /* ints of these */
 };
 
 static void fail(const char *text, const char *what)
@@ -262,6 +264,8 @@ static void set_up(struct job *j, const struct operation *o, const char *dist, i
     j->from_bytes = in_bytes(j->from);
     j->to_bytes = in_bytes(j->to);
     for (int r = 0; r < size; r++) j->types[r] = MPI_INT;
+    j->outs = outs;
+    j->ins = ins;
     j->out = ints(outs);
     j->in = ints(ins);
     for (int i = 0; i < outs; i++) j->out[i] = value(rank, i);
@@ -400,6 +404,12 @@ static void sweep(void)
     (void)all;
 }
 
+/* Writes to each cache line, as circulant bench --fresh does. */
+static void write_lines(volatile int *words, int n)
+{
+    for (int i = 0; i < n; i += 16) words[i] = words[i];
+}
+
 /* Does nothing for a while, as circulant bench --rest does. */
 static void rest(void)
 {
@@ -420,6 +430,10 @@ static long measure(const struct operation *o, const char *dist, long bytes)
     }
     double *times = room(2 * sizeof(double) * (size_t)reps), *all = NULL;
     for (long i = 0; i < reps; i++) {
+        if (fresh) {
+            write_lines(j.out, j.outs);
+            write_lines(j.in, j.ins);
+        }
         sweep();
         rest();
         MPI_Barrier(MPI_COMM_WORLD);
@@ -498,6 +512,7 @@ int main(int argc, char **argv)
         char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (argv[i][0] != '-') { nops = split(argv[i], ops); continue; }
         if (!strcmp(argv[i], "--check")) { checks = 1; continue; }
+        if (!strcmp(argv[i], "--fresh")) { fresh = 1; continue; }
         if (!strncmp(argv[i], "--cold=", 7)) { cold = (size_t)atol(argv[i] + 7); continue; }
         if (!value) fail("a value is missing after", argv[i]);
         if (!strcmp(argv[i], "--bytes")) nsizes = split(value, sizes);

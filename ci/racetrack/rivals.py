@@ -13,6 +13,8 @@ from pathlib import Path
 
 import lib
 
+from .figures import cores
+
 HERE = Path(__file__).resolve().parent
 CLUSTER = lib.ROOT / "ci" / "cluster" / "cluster"
 RSH = lib.ROOT / "ci" / "cluster" / "rsh"
@@ -80,7 +82,7 @@ class Place:
     @property
     def crowded(self):
         """Whether ranks share cores. Only then MPIs are told to let each other run, as with a core for each this makes them slower."""
-        return self.cluster is not None or self.ranks > len(os.sched_getaffinity(0))
+        return self.cluster is not None or self.ranks > cores()
 
 
 # --- installing ---------------------------------------------------------------------------------------------------

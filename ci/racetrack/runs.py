@@ -84,6 +84,8 @@ def raised(figure):
     """The figure's cluster, if it has one; gives the place where its ranks run."""
     if figure.verbs and not any(DEVICES.glob("*")):
         raise Trouble(f"{figure.name} wants an RDMA device; `ci/race run` starts a machine that has one")
+    if figure.apart and figure.ranks > figures.cores():
+        raise Trouble(f"{figure.name} wants {figure.ranks} cores, and there are {figures.cores()}")
     if figure.rate is None:
         yield Place(figure.nodes, verbs=figure.verbs)
         return
@@ -146,6 +148,7 @@ class Batch:
         dists = ["--dist", ",".join(self.race.dists)] if self.race.dists else []
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
         more = [f"--cold={figure.cold}"] if figure.cold else []
+        more += ["--fresh"] if figure.fresh else []
         more += ["--warm", figure.warm] if figure.warm else []
         more += ["--rest", rest(figure)] if rest(figure) else []
         more += ["--check"] if check else []
@@ -221,7 +224,7 @@ class Track:
 def tuned(figure, program, op):
     """Settings beside the default: found by `ci/race tune`, else those known to be good."""
     try:
-        found = json.loads(TUNED.read_text())[figure.name.removesuffix(figures.COLD)][op][program]
+        found = json.loads(TUNED.read_text())[figure.name.removesuffix(figures.COLD).removesuffix(figures.FRESH)][op][program]
     except (OSError, KeyError, ValueError):
         found = rivals.GOOD.get(op, {}).get(program, [])
     return rivals.named(program, op, found)

@@ -90,6 +90,10 @@ pub(crate) struct BenchArgs {
     /// the ranks of a node read twice their largest cache]
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = units::size_argument)]
     pub(crate) cold: Option<u64>,
+    /// Fresh data: before each repetition every rank writes its buffers, as a program does that computes what it sends. Else
+    /// what was read before may still be in the readers' caches
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// Seconds for which every rank does nothing before each repetition: links that let some bytes through at once, faster than
     /// their rate, can do so again after this [default: 0]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]

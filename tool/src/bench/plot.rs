@@ -358,6 +358,7 @@ mod tests {
             launcher: "pmi1".to_owned(),
             memory: "arena",
             cold_bytes: 0,
+            fresh: false,
             rest_seconds: 0.0,
             mode: "blocking",
             in_place: false,

@@ -43,6 +43,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) memory: MemoryKind,
     /// What is read between repetitions.
     pub(crate) cold: Option<Cold>,
+    /// Whether every rank writes its buffers between repetitions.
+    pub(crate) fresh: bool,
     /// How long every rank does nothing between repetitions.
     pub(crate) rest: Duration,
     pub(crate) mode: Mode,
@@ -194,7 +196,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let mut job = start(&order)?;
     let reps = warm_up(lab, &mut *job)?;
-    let times = timed(lab, reps, &mut || job.run())?;
+    let times = timed(lab, reps, &mut *job, &mut |job| job.run())?;
     let overlap = lab.work.map(|work| overlap(lab, &mut *job, work, &times, reps)).transpose()?.flatten();
     let stats = if lab.stats { Some(count(lab, &mut *job)?) } else { None };
     Ok(Some(Row { overlap_percent: overlap, ..row(lab, point, &shape, &times, stats) }))
@@ -222,6 +224,8 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     Ok(repetitions(lab.time, slowest, lab.reps))
 }
 
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 /// This many repetitions are made however long they take, unless fewer are wanted.
 pub(crate) const LEAST_REPS: usize = 3;
 
@@ -242,21 +246,33 @@ struct Times {
 fn timed(
     lab: &Lab<'_>,
     reps: usize,
-    run: &mut dyn FnMut() -> circulant::Result<()>,
+    job: &mut dyn Job,
+    run: &mut dyn FnMut(&mut dyn Job) -> circulant::Result<()>,
 ) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
+        if lab.fresh {
+            write_lines(job.send()?);
+            write_lines(job.recv()?);
+        }
         lab.cold.iter().for_each(Cold::sweep);
         std::thread::sleep(lab.rest);
         lab.comm.barrier()?;
         let start = now();
-        run()?;
+        run(job)?;
         *slot = [start, now()];
     }
     let p = lab.comm.size();
     let mut all = vec![[0u64; 2]; reps * p];
     lab.comm.allgather(&mine, &mut all)?;
     Ok(Times { p, all })
+}
+
+/// Writes to each cache line of these bytes, so that no other core has it. They stay the same.
+fn write_lines(bytes: &mut [u8]) {
+    for line in bytes.chunks_mut(LINE_BYTES) {
+        line[0] = std::hint::black_box(line[0]);
+    }
 }
 
 /// How much of the call passes beside a computation that takes as long, in %. All ranks find the same.
@@ -269,11 +285,11 @@ fn overlap(
 ) -> Result<Option<f64>, Failure> {
     let (_, pure, _) = alone.figures();
     let steps = work.steps_in(pure);
-    let compute = timed(lab, reps, &mut || {
+    let compute = timed(lab, reps, job, &mut |_| {
         overlap::steps(steps);
         Ok(())
     })?;
-    let total = timed(lab, reps, &mut || job.run_over(&mut || overlap::steps(steps)))?;
+    let total = timed(lab, reps, job, &mut |job| job.run_over(&mut || overlap::steps(steps)))?;
     Ok(overlap::percent(pure, total.figures().1, compute.figures().1))
 }
 

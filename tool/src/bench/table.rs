@@ -207,6 +207,8 @@ pub(crate) struct Setting {
     pub(crate) memory: &'static str,
     /// Read by each rank before each repetition, so that buffers are cold; 0 when they are warm.
     pub(crate) cold_bytes: u64,
+    /// Each rank writes its buffers before each repetition.
+    pub(crate) fresh: bool,
     /// For which each rank does nothing before each repetition.
     pub(crate) rest_seconds: f64,
     pub(crate) mode: &'static str,
@@ -248,13 +250,14 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
     let wire =
         circulant::measure::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
-        "\n{} on {}, provider {}, launcher {}, {} memory{}, {} calls{}{}\n",
+        "\n{} on {}, provider {}, launcher {}, {} memory{}{}, {} calls{}{}\n",
         crate::units::plural(s.p as u64, "rank"),
         crate::units::plural(u64::from(s.nodes), "node"),
         s.provider,
         s.launcher,
         s.memory,
         if s.cold_bytes > 0 { format!(", cold ({} read before)", size(s.cold_bytes)) } else { String::new() },
+        if s.fresh { ", written before each repetition" } else { "" },
         s.mode,
         if s.in_place { ", in place" } else { "" },
         if s.rest_seconds > 0.0 {
