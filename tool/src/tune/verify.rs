@@ -44,6 +44,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         time: args.time,
         memory: MemoryKind::Arena,
         cold: None,
+        fresh: false,
         rest: Duration::ZERO,
         mode: Mode::Blocking,
         in_place: false,
