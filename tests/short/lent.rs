@@ -256,3 +256,39 @@ fn two_ranks_fold_long_vectors_in_order() {
         results.into_iter().for_each(|result| result.unwrap());
     }
 }
+
+/// Vectors that no post holds are folded piece by piece, also where some ranks lend theirs and others post them.
+#[test]
+fn several_ranks_fold_long_vectors_in_order() {
+    // Of functions x → ax + b one after the other: the order counts, and brackets do not.
+    type Affine = [u32; 2];
+    let after = |f: Affine, g: Affine| [f[0].wrapping_mul(g[0]), f[0].wrapping_mul(g[1]).wrapping_add(f[1])];
+    for (p, settings) in [(3, &[SPIN][..]), (3, &[]), (5, &[])] {
+        let results = run(vec![0; p], settings, |world, comm| {
+            // In 8 bytes: the most that goes in one piece, more, the most that is short, more.
+            for len in [65_536, 65_537, 98_305, 400_001, 524_288, 524_289] {
+                let of = |rank: usize| -> Vec<Affine> {
+                    (0..len as u32).map(|i| [2 * i + 3 + rank as u32, i * 7 + rank as u32]).collect()
+                };
+                let expected = (1..p)
+                    .fold(of(0), |f, rank| f.into_iter().zip(of(rank)).map(|(f, g)| after(f, g)).collect());
+                let mut mine = comm.alloc(len)?;
+                mine.copy_from_slice(&of(comm.rank()));
+                let before = world.stats().messages;
+                let mut sum = vec![[0; 2]; len];
+                let by = || ops::user("after", false, after);
+                match comm.rank() % 2 {
+                    0 => comm.allreduce(&mine, &mut sum, by())?,
+                    _ => comm.allreduce(&of(comm.rank()), &mut sum, by())?,
+                }
+                assert!(sum == expected, "{len}");
+                comm.allreduce(InPlace, &mut mine, by())?;
+                assert!(mine[..] == expected, "{len} in place");
+                // A rank that waits for long tells the others.
+                assert!(len > 524_288 || world.stats().messages - before < 2 * p as u64, "{len}");
+            }
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}

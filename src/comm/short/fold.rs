@@ -2,6 +2,7 @@
 
 use super::data::keep;
 use super::levels::Levels;
+use super::parts::longest_part;
 use super::pieces::{MAX_ALLREDUCE_BYTES, longest_piece};
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
@@ -53,7 +54,11 @@ impl Communicator {
             return None;
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
-        let longest = if root.is_some() { len } else { longest_piece(self.size(), len, MAX_ALLREDUCE_BYTES) };
+        let longest = match root {
+            _ if self.size() > 2 => longest_part(len, root.is_none()),
+            Some(_) => len,
+            None => longest_piece(self.size(), len, MAX_ALLREDUCE_BYTES),
+        };
         self.short(
             Shape { root, longest, ..folding::<T>(operation, len, by)? },
             |h| {
@@ -89,7 +94,7 @@ impl Communicator {
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
-                    run.fold(Order::All, (None, 0), recv, by)?;
+                    run.fold(Order::All, (None, At::same(0)), recv, by)?;
                 }
                 run.met();
                 Ok(())
@@ -122,9 +127,9 @@ impl Communicator {
                         keep(run, send, recv);
                         Ok(())
                     }
-                    (Operation::Scan, _) => run.fold(Order::UpTo, (None, 0), recv, by),
+                    (Operation::Scan, _) => run.fold(Order::UpTo, (None, At::same(0)), recv, by),
                     (_, 0) => Ok(()),
-                    _ => run.fold(Order::Before, (None, 0), recv, by),
+                    _ => run.fold(Order::Before, (None, At::same(0)), recv, by),
                 }
             },
         )
@@ -209,6 +214,24 @@ fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_
     Some(Shape { call, element, longest: len, each, root: None, total: len, lists: None, by: Some(by) })
 }
 
+/// Where in each contribution the bytes begin that are folded: in what is posted, and in what is lent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub(super) posted: usize,
+    pub(super) lent: usize,
+}
+
+impl At {
+    pub(super) fn same(at: usize) -> Self {
+        Self { posted: at, lent: at }
+    }
+
+    /// So many bytes behind it.
+    fn behind(self, bytes: usize) -> Self {
+        Self { posted: self.posted + bytes, lent: self.lent + bytes }
+    }
+}
+
 /// A fold under way: partial results, one for each level, of which `top` are in use.
 struct Fold<'a> {
     levels: Levels<'a>,
@@ -216,8 +239,7 @@ struct Fold<'a> {
     by: &'a Reducer,
     /// What this rank contributes, where it need not be read from its post.
     own: Option<&'a [u8]>,
-    /// Where in each contribution the folded bytes begin.
-    at: usize,
+    at: At,
 }
 
 impl Fold<'_> {
@@ -232,7 +254,8 @@ impl Fold<'_> {
                 if member != run.rank() {
                     run.await_post(member)?;
                 }
-                run.read(member, self.at, to)?;
+                let lent = self.at.lent != self.at.posted && run.has_lent(member)?;
+                run.read(member, if lent { self.at.lent } else { self.at.posted }, to)?;
             }
         }
         self.top += 1;
@@ -248,7 +271,7 @@ impl Fold<'_> {
     }
 
     fn all(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
-        let (size, part) = (run.size(), self.at..self.at + self.levels.len());
+        let (size, part) = (run.size(), self.at.posted..self.at.posted + self.levels.len());
         for member in 0..size {
             run.prefetch(member, size, |member| (member, part.clone()))?;
             self.push(run, member)?;
@@ -317,7 +340,7 @@ impl Run<'_, '_> {
             None => self.post(recv)?,
         }
         let own = send.map(|send| &send[part.clone()]);
-        self.fold_pieces(own, part.start, &mut recv[..part.len()], by)?;
+        self.fold_pieces(own, At::same(part.start), &mut recv[..part.len()], by)?;
         self.met();
         Ok(())
     }
@@ -399,7 +422,7 @@ impl Run<'_, '_> {
     pub(super) fn fold_pieces(
         &mut self,
         own: Option<&[u8]>,
-        at: usize,
+        at: At,
         recv: &mut [u8],
         by: &Reducer,
     ) -> Result<()> {
@@ -408,7 +431,7 @@ impl Run<'_, '_> {
         (0..len.div_ceil(piece).max(1)).try_for_each(|i| {
             let range = i * piece..len.min((i + 1) * piece);
             let own = own.map(|own| &own[range.clone()]);
-            self.fold(Order::All, (own, at + range.start), &mut recv[range], by)
+            self.fold(Order::All, (own, at.behind(range.start)), &mut recv[range], by)
         })
     }
 
@@ -416,7 +439,7 @@ impl Run<'_, '_> {
     pub(super) fn fold(
         &mut self,
         order: Order,
-        (own, at): (Option<&[u8]>, usize),
+        (own, at): (Option<&[u8]>, At),
         recv: &mut [u8],
         by: &Reducer,
     ) -> Result<()> {

@@ -2,11 +2,30 @@
 //! parts of the result (an allgather or a gather), as Rabenseifner's algorithm does (Thakur, Rabenseifner, Gropp 2005), but without a message: a rank reads
 //! what it folds where the others have posted or lent it.
 
-use super::fold::Order;
+use super::fold::{At, Order};
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::ops::Reducer;
+use crate::transport::call_slots::MAX_WIDE_POST_BYTES;
 use std::ops::Range;
+
+/// Bytes of a piece of vectors that no post holds (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
+const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
+/// The longest vector of such an allreduce, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
+/// long out of arena memory.
+const MAX_LONG_BYTES: usize = 8 * MAX_WIDE_POST_BYTES;
+
+/// Bytes of a piece of vectors of `len` bytes.
+#[inline]
+fn piece_bytes(len: usize) -> usize {
+    if len <= MAX_WIDE_POST_BYTES { len } else { LONG_PIECE_BYTES }
+}
+
+/// The longest post of a reduction of `len` bytes by more than two ranks, to all or to one.
+#[inline]
+pub(super) fn longest_part(len: usize, to_all: bool) -> usize {
+    if to_all && len <= MAX_LONG_BYTES { piece_bytes(len) } else { len }
+}
 
 /// The part of a vector of `len` bytes, of whole elements of `element` bytes, that rank `rank` of `size` folds.
 fn part(len: usize, element: usize, (rank, size): (usize, usize)) -> Range<usize> {
@@ -15,7 +34,7 @@ fn part(len: usize, element: usize, (rank, size): (usize, usize)) -> Range<usize
 }
 
 impl Run<'_, '_> {
-    /// Folds the vectors of all ranks for `root`, or for all. Without `send` ours is in `recv`.
+    /// Folds the vectors of all ranks for `root`, or for all, piece by piece. Without `send` ours is in `recv`.
     pub(super) fn fold_long(
         &mut self,
         root: Option<usize>,
@@ -23,26 +42,51 @@ impl Run<'_, '_> {
         recv: &mut [u8],
         by: &Reducer,
     ) -> Result<()> {
-        let (mine, size) = (self.rank(), self.size());
         let (len, element) = (send.map_or(recv.len(), <[u8]>::len), by.element().max(1));
-        let part = |rank| part(len, element, (rank, size));
+        let most = piece_bytes(len).max(element) / element * element;
+        let pieces = len.div_ceil(most);
+        // The parts of each result are posted in a second step.
+        self.reserve(2 * pieces - 1);
+        (0..pieces).try_for_each(|i| {
+            if i > 0 {
+                self.step()?;
+            }
+            self.fold_long_piece(root, send, recv, i * most..len.min((i + 1) * most), by)
+        })
+    }
+
+    /// As [`Run::fold_long`], of these bytes.
+    fn fold_long_piece(
+        &mut self,
+        root: Option<usize>,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        piece: Range<usize>,
+        by: &Reducer,
+    ) -> Result<()> {
+        let (mine, size, element) = (self.rank(), self.size(), by.element().max(1));
+        let part = |rank| {
+            let part = part(piece.len(), element, (rank, size));
+            piece.start + part.start..piece.start + part.end
+        };
         let ours = part(mine);
-        // The parts of the result are posted in a second step.
-        self.reserve(1);
         match send {
-            Some(send) => self.lend(send, Readers::All)?,
-            None => self.post(recv)?,
+            Some(send) => {
+                self.lend_or_post(send, &send[piece.clone()])?;
+            }
+            None => self.post(&recv[piece.clone()])?,
         }
         let own = send.map(|send| &send[ours.clone()]);
+        let at = At { posted: ours.start - piece.start, lent: ours.start };
         if root.is_some_and(|root| root != mine) {
             let mut folded = std::mem::take(&mut self.held.short_calls.folded);
             folded.resize(ours.len(), 0);
-            let done = self.fold_pieces(own, ours.start, &mut folded, by);
+            let done = self.fold_pieces(own, at, &mut folded, by);
             let done = done.and_then(|()| self.step()).and_then(|()| self.post(&folded));
             self.held.short_calls.folded = folded;
             return done;
         }
-        self.fold_pieces(own, ours.start, &mut recv[ours.clone()], by)?;
+        self.fold_pieces(own, at, &mut recv[ours.clone()], by)?;
         self.step()?;
         match root {
             None => self.lend(&recv[ours], Readers::All)?,
@@ -57,7 +101,7 @@ impl Run<'_, '_> {
         let (len, element) = (recv.len(), by.element());
         let part = |rank| part(len, element, (rank, size));
         let ours = part(mine);
-        self.fold(Order::All, (None, ours.start), &mut recv[ours.clone()], by)?;
+        self.fold(Order::All, (None, At::same(ours.start)), &mut recv[ours.clone()], by)?;
         self.share(&recv[ours])?;
         (1..size)
             .map(|i| (mine + i) % size)
