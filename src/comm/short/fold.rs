@@ -2,8 +2,7 @@
 
 use super::data::keep;
 use super::levels::Levels;
-use super::parts::longest_part;
-use super::pieces::{MAX_ALLREDUCE_BYTES, longest_piece};
+use super::pieces::{MAX_ALLREDUCE_BYTES, longest_part, longest_piece};
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;

@@ -3,29 +3,11 @@
 //! what it folds where the others have posted or lent it.
 
 use super::fold::{At, Order};
+use super::pieces::long_piece_bytes;
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::ops::Reducer;
-use crate::transport::call_slots::MAX_WIDE_POST_BYTES;
 use std::ops::Range;
-
-/// Bytes of a piece of vectors that no post holds (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
-const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
-/// The longest vector of such an allreduce, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
-/// long out of arena memory.
-const MAX_LONG_BYTES: usize = 8 * MAX_WIDE_POST_BYTES;
-
-/// Bytes of a piece of vectors of `len` bytes.
-#[inline]
-fn piece_bytes(len: usize) -> usize {
-    if len <= MAX_WIDE_POST_BYTES { len } else { LONG_PIECE_BYTES }
-}
-
-/// The longest post of a reduction of `len` bytes by more than two ranks, to all or to one.
-#[inline]
-pub(super) fn longest_part(len: usize, to_all: bool) -> usize {
-    if to_all && len <= MAX_LONG_BYTES { piece_bytes(len) } else { len }
-}
 
 /// The part of a vector of `len` bytes, of whole elements of `element` bytes, that rank `rank` of `size` folds.
 fn part(len: usize, element: usize, (rank, size): (usize, usize)) -> Range<usize> {
@@ -43,7 +25,7 @@ impl Run<'_, '_> {
         by: &Reducer,
     ) -> Result<()> {
         let (len, element) = (send.map_or(recv.len(), <[u8]>::len), by.element().max(1));
-        let most = piece_bytes(len).max(element) / element * element;
+        let most = long_piece_bytes(len).max(element) / element * element;
         let pieces = len.div_ceil(most);
         // The parts of each result are posted in a second step.
         self.reserve(2 * pieces - 1);

@@ -1,9 +1,9 @@
-//! Long calls of two ranks: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
+//! Long calls of two ranks, and long allreduces of more: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
 //! while the call goes on, and stays in the caches.
 
 use super::run::{Readers, Run};
 use crate::error::Result;
-use crate::transport::call_slots::MAX_POST_BYTES;
+use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
 
 /// Bytes of a piece (128 KiB). Chosen: as much as stays in a core's own cache (L2 of Zen 4: 1 MiB) beside what is read and written.
 pub(super) const PIECE_BYTES: usize = 8 * MAX_POST_BYTES;
@@ -11,6 +11,24 @@ pub(super) const PIECE_BYTES: usize = 8 * MAX_POST_BYTES;
 pub(super) const MAX_BCAST_BYTES: usize = 32 * PIECE_BYTES;
 /// The longest such allreduce, in bytes (1 MiB). Measured likewise: out of arena memory 4 MB take up to 1.3 times as long as by plan.
 pub(super) const MAX_ALLREDUCE_BYTES: usize = 8 * PIECE_BYTES;
+
+/// Bytes of a piece of vectors that no post holds, which more than two ranks fold (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
+const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
+/// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
+/// long out of arena memory.
+const MAX_LONG_BYTES: usize = 8 * MAX_WIDE_POST_BYTES;
+
+/// Bytes of a piece of vectors of `len` bytes that more than two ranks fold.
+#[inline]
+pub(super) fn long_piece_bytes(len: usize) -> usize {
+    if len <= MAX_WIDE_POST_BYTES { len } else { LONG_PIECE_BYTES }
+}
+
+/// The longest post of a reduction of `len` bytes by more than two ranks, to all or to one.
+#[inline]
+pub(super) fn longest_part(len: usize, to_all: bool) -> usize {
+    if to_all && len <= MAX_LONG_BYTES { long_piece_bytes(len) } else { len }
+}
 
 /// The longest post of a call of `len` bytes by `ranks` ranks. Two ranks make calls of up to `most` bytes piece by piece.
 #[inline]
@@ -63,6 +81,17 @@ impl Run<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_ranks_fold_what_one_post_holds_in_one_piece() {
+        for len in [0, 1, MAX_WIDE_POST_BYTES] {
+            assert_eq!((longest_part(len, true), longest_part(len, false)), (len, len));
+        }
+        for len in [MAX_WIDE_POST_BYTES + 1, MAX_LONG_BYTES] {
+            assert_eq!((longest_part(len, true), longest_part(len, false)), (LONG_PIECE_BYTES, len));
+        }
+        assert_eq!(longest_part(MAX_LONG_BYTES + 1, true), MAX_LONG_BYTES + 1);
+    }
 
     #[test]
     fn pieces_are_posts_and_longer_calls_have_none() {
