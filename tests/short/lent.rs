@@ -136,6 +136,24 @@ fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
     )?;
     send.fill(11);
     assert!(r != root || *recv == *rank.folded(), "{}", what("reduce"));
+    scattered_sums(rank)
+}
+
+/// Reduce-scatters with this memory, of parts that are not all equal and of equal ones.
+fn scattered_sums(rank: &Rank<'_>) -> Result<()> {
+    let (comm, p, r, part) = (rank.comm, rank.comm.size(), rank.comm.rank(), rank.len / rank.comm.size());
+    let by = || ops::user("xor", true, |a: u64, b: u64| a ^ b);
+    let mut counts = vec![part; p];
+    (counts[0], counts[p - 1]) = (part / 2, part + part - part / 2);
+    let at: usize = counts[..r].iter().sum();
+    let (mut send, mut recv) = (rank.given()?, rank.room(counts[r])?);
+    comm.reduce_scatter(&send[..part * p], &mut recv, &counts, by())?;
+    send.fill(12);
+    assert!(*recv == rank.folded()[at..][..counts[r]], "reduce_scatter of {part} at {r} of {p}");
+    let (mut send, mut recv) = (rank.given()?, rank.room(part)?);
+    comm.reduce_scatter_block(&send[..part * p], &mut recv, by())?;
+    send.fill(13);
+    assert!(*recv == rank.folded()[r * part..][..part], "reduce_scatter_block of {part} at {r} of {p}");
     Ok(())
 }
 
