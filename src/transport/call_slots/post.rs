@@ -1,8 +1,8 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
 use super::{
-    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST, Post,
-    WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
+    PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -142,7 +142,8 @@ impl CallSlots {
     /// Whether a post of `len` bytes lies in wide memory.
     #[inline]
     pub(super) fn is_wide(&self, len: usize) -> bool {
-        let narrow = if self.pauses.spins { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
+        let few = self.pauses.spins && self.areas.len() <= MAX_NARROW_RANKS;
+        let narrow = if few { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
         len > narrow && self.areas[self.mine].wide.is_some()
     }
 
