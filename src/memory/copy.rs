@@ -45,7 +45,7 @@ pub(crate) fn copy_slice<T: Pod>(from: &[T], to: &mut [T]) {
     unsafe { copy(from.as_ptr(), to.as_mut_ptr(), n) };
 }
 
-/// Asks the cache for the line at `at`, as advice, where there is an instruction for it. Any address does.
+/// Prefetches the cache line at `at`, where there is an instruction for it. Any address is allowed.
 #[inline]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

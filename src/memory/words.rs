@@ -80,7 +80,7 @@ impl Area {
         unsafe { stores.copy(from, self.map.as_mut_ptr().add(self.at + at), len) };
     }
 
-    /// Asks the cache for the lines of `len` bytes from `at` on, as advice.
+    /// Prefetches the cache lines of `len` bytes from `at` on.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
         for line in (at & !63..at + len).step_by(64) {

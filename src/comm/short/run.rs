@@ -19,7 +19,7 @@ use std::ops::Range;
 const FLAG_SPINS: u32 = 128;
 /// A wait of fewer turns of the engine is short: about a millisecond, a time slice of the kernel's scheduler.
 const SHORT_WAIT_TURNS: u32 = 16;
-/// Posts that are asked for while one is read. Chosen: with 2 and with 16, calls of 12 and 16 ranks with a core each took up to 1.1 times as long.
+/// Posts that are prefetched while one is read. Chosen: with 2 and with 16, calls of 12 and 16 ranks with a core each took up to 1.1 times as long.
 const READ_AHEAD: usize = 4;
 /// Turns of the engine, at most, until the error of a rank that has closed its endpoint is known here. Chosen: the transport looks for closed endpoints once in 64
 /// polls that found nothing.
@@ -372,7 +372,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The `i`-th of `count` posts is about to be read: asks for the next ones, as `read` tells their members and parts.
+    /// The `i`-th of `count` posts is about to be read: prefetches the next ones. `read` tells the member and the part of each.
     #[inline]
     pub(super) fn prefetch(
         &mut self,

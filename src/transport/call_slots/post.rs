@@ -30,7 +30,7 @@ pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 
 /// The same where ranks share cores, so that to wait for readers is one more turn for each. Chosen: see there.
 pub(super) const MIN_CROWDED_LENT_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 128 << 10 };
 
-/// Bytes of a post, at most, that are asked for ahead. Chosen: with 64, gathers of 8 to 16 ranks took up to 1.2 times as long.
+/// Bytes of a post, at most, that are prefetched. Chosen: with 64, gathers of 8 to 16 ranks took up to 1.2 times as long.
 const MAX_PREFETCH_BYTES: usize = 256;
 
 /// How a member shows its post.
@@ -170,8 +170,8 @@ impl CallSlots {
         (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (sequence + 1, 0..0);
     }
 
-    /// Asks for what `member` shows of call `sequence`, and for the first bytes of `part` of its post, so that they come while others are read. Where
-    /// ranks share cores they come when that member has run.
+    /// Prefetches the flag of `member` in call `sequence`, and the first bytes of `part` of its post, while others are read. Nothing where ranks share
+    /// cores: the member posts when it runs next.
     #[inline]
     pub(crate) fn prefetch(&self, member: usize, sequence: u64, part: Range<usize>) {
         if !self.pauses.spins {

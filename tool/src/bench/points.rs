@@ -268,7 +268,7 @@ fn timed(
     Ok(Times { p, all })
 }
 
-/// Writes to each cache line of these bytes, so that no other core has it. They stay the same.
+/// Writes to each cache line of these bytes, which invalidates copies in the caches of other cores. The values stay the same.
 fn write_lines(bytes: &mut [u8]) {
     for line in bytes.chunks_mut(LINE_BYTES) {
         line[0] = std::hint::black_box(line[0]);
