@@ -81,10 +81,12 @@ const MAX_NARROW_BYTES: usize = match () {
 /// The most members of which that is so. Chosen: bcasts, scans and allgathers of 16 KiB a rank by 16 ranks out of plain memory took 1.2 to 1.6 times as long with their posts
 /// in wide memory.
 const MAX_NARROW_RANKS: usize = 8;
-/// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need. Each post lies as near to the beginning as can be, so that the caches hold what
-/// is used: where posts went round 2 MiB a rank's first calls took up to 1.5 times as long.
+/// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need.
 pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// So many of these bytes are made present at a time (256 KiB). Chosen: those of two posts of 128 KiB.
+/// Bytes that the posts of all members go round, where each rank has a core of its own: what a reader still holds in its cache is slow to write again. Chosen: as much as two ranks'
+/// wide memory has (2 MiB), which a core's own cache holds or nearly so (docs/design.md, "Wide posts").
+const ROUND_BYTES: usize = 2 * WIDE_BYTES;
+/// So many bytes of wide memory are made present at a time (256 KiB). Chosen: those of two posts of 128 KiB.
 const PRESENT_BYTES: usize = WIDE_BYTES / 4;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
@@ -148,6 +150,8 @@ pub(crate) struct CallSlots {
     wide: bool,
     /// By slot: where its post lies in our wide memory.
     in_wide: [Range<usize>; SLOTS],
+    /// Where in our wide memory the last post ended.
+    next: usize,
     /// How long posts are written, where each rank has a core of its own.
     way: Way,
     index: usize,
@@ -237,7 +241,7 @@ impl CallSlots {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
         let in_wide = [const { 0..0 }; SLOTS];
-        Self { areas, mine, posted, passed: 0, wide, in_wide, way, index, free, pauses, cores }
+        Self { areas, mine, posted, passed: 0, wide, in_wide, next: 0, way, index, free, pauses, cores }
     }
 
     /// The number of members.

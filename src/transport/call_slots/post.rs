@@ -2,7 +2,7 @@
 
 use super::{
     BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
-    PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    PAST, Post, ROUND_BYTES, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -108,6 +108,7 @@ impl CallSlots {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
         let Some(first) = self.gap(len) else { panic!("no room for a post of {len} bytes") };
         self.in_wide[turn(sequence)] = first..first + len;
+        self.next = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
         let spins = self.pauses.spins;
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
@@ -147,9 +148,16 @@ impl CallSlots {
         len > narrow && self.areas[self.mine].wide.is_some()
     }
 
-    /// The first place in wide memory for `len` bytes, of which no member may still read some.
+    /// A place in wide memory for `len` bytes, of which no member may still read some: behind the last one, round and round, where each rank has a core of its own, and
+    /// the first one otherwise.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
-        let mut first = 0;
+        let round = if self.pauses.spins { ROUND_BYTES / self.areas.len().max(2) } else { 0 };
+        let from = if self.next + len <= round { self.next } else { 0 };
+        self.gap_from(from, len).or_else(|| self.gap_from(0, len))
+    }
+
+    /// The first such place from `first` on.
+    fn gap_from(&self, mut first: usize, len: usize) -> Option<usize> {
         while first + len <= WIDE_BYTES {
             let mut slots = self.posted.iter().zip(&self.in_wide);
             let taken =

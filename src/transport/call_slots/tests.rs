@@ -134,6 +134,29 @@ fn stay(both: &mut [[CallSlots; 2]; 2]) {
     }
 }
 
+/// Where each rank has a core of its own a post lies behind the last one, and what has been passed is not written again at once; where ranks share
+/// cores it lies at the beginning.
+#[test]
+fn posts_go_round_wide_memory() {
+    let mut pools = two();
+    let [mut reader, mut writer] = open(&mut pools);
+    let len = WIDE_BYTES / 4 - WIDE_ALIGN_BYTES / 2;
+    let mut places = |writer: &mut CallSlots, calls: Range<u64>| -> Vec<usize> {
+        let one = |sequence| {
+            assert_eq!(writer.room(sequence, len), Ok(()));
+            writer.post(sequence, POST, once(&vec![7; len]), true);
+            reader.pass(sequence + 1);
+            writer.all_entered(sequence + 1);
+            writer.in_wide[turn(sequence)].start
+        };
+        calls.map(one).collect()
+    };
+    let quarters = [0, 1, 2, 3].map(|i| i * WIDE_BYTES / 4);
+    assert_eq!(places(&mut writer, 0..10), [&quarters[..], &quarters, &quarters[..2]].concat());
+    writer.pauses.spins = false;
+    assert_eq!(places(&mut writer, 10..13), [0; 3]);
+}
+
 /// The bytes of a long post can be read part by part while it is written: an iterator looks between two of its pieces.
 #[test]
 fn a_long_post_shows_its_parts() {
