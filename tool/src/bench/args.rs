@@ -30,9 +30,10 @@ Examples:
 
 /// Time collectives, beside what the wire itself would take
 ///
-/// For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Shown
-/// are the smallest and the median repetition, and the smallest span (latest end − earliest start; meaningful
-/// where all ranks read one clock, that is on one machine). One or two untimed runs come first and set the
+/// For every repetition all ranks pass a barrier (by n-way, which all leave at about the same time, where the
+/// latency between nodes is longer than P−1 puts take), each times the operation, and the slowest one counts.
+/// Shown are the smallest and the median repetition, and the smallest span (latest end − earliest start;
+/// meaningful where all ranks read one clock, that is on one machine). One or two untimed runs come first and set the
 /// number of repetitions. Beside each time stands the reference C = βV + γF + q(L+o), with latency L, overhead o
 /// per put and time per byte β of a raw put between ranks 0 and 1 and the time γ of reducing a byte, measured in
 /// the same run, and q = ⌈log2 P⌉. V and F are the bytes that some rank must at least move and reduce. Each term

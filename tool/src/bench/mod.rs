@@ -15,6 +15,7 @@ pub(crate) mod points;
 mod sample;
 pub(crate) mod shapes;
 mod table;
+pub(crate) mod together;
 
 use crate::learned;
 use crate::outcome::{Failure, Out, leave};
@@ -195,11 +196,13 @@ fn all_points<'a>(
     let reducer = reducer(args.kind, args.op)?;
     let reduces = points.iter().any(|x| x.op.reduces());
     let fold_ns = if reduces { points::fold_ns(comm, &reducer)? } else { 0.0 };
+    let wire = measure::wire(comm)?;
     let lab = Lab {
         world,
         comm,
+        together: comm.with(together::options(Options::new().deadline(deadline), &wire, world.nodes())),
         options: Options::new().deadline(deadline).blocks(args.blocks.0),
-        wire: measure::wire(comm)?,
+        wire,
         fold_ns,
         root: args.root,
         warm: args.warm,

@@ -26,8 +26,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Lab<'a> {
     pub(crate) world: &'a World,
-    /// For what goes on besides: barriers, gathered times.
+    /// For what goes on besides: gathered times.
     pub(crate) comm: &'a Communicator,
+    /// For the barrier ahead of each repetition.
+    pub(crate) together: Communicator,
     /// For what is timed.
     pub(crate) options: Options,
     pub(crate) wire: Wire,
@@ -205,7 +207,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
 /// The untimed runs that are asked for, then one, or two where they are short; says how many repetitions fit.
 fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     for _ in 0..lab.warm {
-        lab.comm.barrier()?;
+        lab.together.barrier()?;
         job.run()?;
     }
     let mut slowest = 0f64;
@@ -213,7 +215,7 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
         if slowest >= lab.time / 16.0 {
             break;
         }
-        lab.comm.barrier()?;
+        lab.together.barrier()?;
         let start = now();
         job.run()?;
         let mine = [(now() - start) as f64 * 1e-9];
@@ -257,7 +259,7 @@ fn timed(
         }
         lab.cold.iter().for_each(Cold::sweep);
         std::thread::sleep(lab.rest);
-        lab.comm.barrier()?;
+        lab.together.barrier()?;
         let start = now();
         run(job)?;
         *slot = [start, now()];
@@ -419,7 +421,7 @@ fn put_bytes(point: &Point) -> Result<usize, Failure> {
 fn count(lab: &Lab<'_>, job: &mut dyn Job) -> Result<Counted, Failure> {
     let mut most = [0u64; COUNTS];
     for _ in 0..3 {
-        lab.comm.barrier()?;
+        lab.together.barrier()?;
         let (before, heap) = (lab.world.stats(), allocations());
         job.run()?;
         let (heap, after) = (allocations() - heap, lab.world.stats());

@@ -4,11 +4,12 @@ use super::args::TuneArgs;
 use crate::bench::operations::Operation;
 use crate::bench::order::{MemoryKind, Mode};
 use crate::bench::points::{self, Lab, Point};
+use crate::bench::together;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, plural, time};
 use circulant::Options;
 use circulant::World;
-use circulant::measure::{self, Wire};
+use circulant::measure;
 use circulant::ops::{Op, Type, reducer};
 use circulant::plan::registry::Algorithm;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,11 +33,13 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         );
     }
     let comm = &world.comm();
+    let wire = measure::wire(comm)?;
     let lab = Lab {
         world,
         comm,
+        together: comm.with(together::options(Options::default(), &wire, world.nodes())),
         options: Options::default(),
-        wire: Wire::default(),
+        wire,
         fold_ns: 0.0,
         root: 0,
         warm: 0,
