@@ -36,6 +36,7 @@ use points::{Lab, Point, Row};
 use shapes::RankCall;
 use std::time::Duration;
 use table::{Counting, Format, Setting, Table};
+use together::Together;
 
 pub(crate) use args::BenchArgs;
 #[cfg(test)]
@@ -200,7 +201,7 @@ fn all_points<'a>(
     let lab = Lab {
         world,
         comm,
-        together: comm.with(together::options(Options::new().deadline(deadline), &wire, world.nodes())),
+        together: Together::new(comm, Options::new().deadline(deadline), &wire, world.nodes()),
         options: Options::new().deadline(deadline).blocks(args.blocks.0),
         wire,
         fold_ns,

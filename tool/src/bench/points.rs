@@ -9,6 +9,7 @@ use super::order::{MemoryKind, Mode, Order};
 use super::overlap::{self, Work};
 use super::sample::Use;
 use super::shapes::{RankCall, Shape, WINDOW_PUTS};
+use super::together::Together;
 use crate::outcome::Failure;
 use crate::settings::Setting as Between;
 use crate::units;
@@ -29,7 +30,7 @@ pub(crate) struct Lab<'a> {
     /// For what goes on besides: gathered times.
     pub(crate) comm: &'a Communicator,
     /// For the barrier ahead of each repetition.
-    pub(crate) together: Communicator,
+    pub(crate) together: Together,
     /// For what is timed.
     pub(crate) options: Options,
     pub(crate) wire: Wire,

@@ -2,21 +2,46 @@
 
 use circulant::comm::Options;
 use circulant::measure::Wire;
+use circulant::{Communicator, Result};
+use std::time::Duration;
 
-/// The barrier that no rank leaves before the others can: all ranks do the same in it.
-const SYMMETRIC: &str = "n-way";
+/// In the barrier of this name rank 0 hears of all others and then tells them to leave.
+const BY_RANK_0: &str = "linear";
 
-/// The options of the barrier ahead of each repetition. By price it may be one in which rank 0 tells all others to leave. It leaves a latency earlier than they do then, and
-/// the last one when it has put to all. So where the latency is the longer one all ranks do the same; where it is not, the processors that ranks share
-/// make those ranks leave at more different times. All ranks find the same.
-pub(crate) fn options(options: Options, wire: &Wire, nodes: &[u32]) -> Options {
-    if leave_apart(wire, nodes) { options.algorithm(SYMMETRIC) } else { options }
+/// The barrier ahead of each repetition. Where rank 0 tells the others to leave, the first of them hears a latency after the first put, while rank 0 is done when it has put to
+/// all. So where the latency is the longer one, rank 0 waits for the difference. Elsewhere, and on one node, the barrier is the one that any call gets.
+#[derive(Debug)]
+pub(crate) struct Together {
+    comm: Communicator,
+    /// For how long this rank waits once it may leave.
+    wait: Duration,
 }
 
-/// Whether rank 0 would leave long before the others. Those of one node look at each other's memory.
-fn leave_apart(wire: &Wire, nodes: &[u32]) -> bool {
+impl Together {
+    /// Of the ranks of `comm`, which are on these nodes. All ranks must pass the same.
+    pub(crate) fn new(comm: &Communicator, options: Options, wire: &Wire, nodes: &[u32]) -> Self {
+        let wait = latency_above_puts(wire, nodes);
+        let options = if wait.is_some() { options.algorithm(BY_RANK_0) } else { options };
+        let wait = wait.filter(|_| comm.rank() == 0).unwrap_or_default();
+        Self { comm: comm.with(options), wait }
+    }
+
+    /// Returns at all ranks at about the same time. Collective.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
+    pub(crate) fn barrier(&self) -> Result<()> {
+        self.comm.barrier()?;
+        std::thread::sleep(self.wait);
+        Ok(())
+    }
+}
+
+/// By how much the latency between nodes is longer than a rank's puts to all others. Ranks of one node look at each other's memory.
+fn latency_above_puts(wire: &Wire, nodes: &[u32]) -> Option<Duration> {
     let several = nodes.iter().any(|node| *node != nodes[0]);
-    several && wire.latency_ns > wire.overhead_ns * (nodes.len() - 1) as f64
+    let longer_ns = wire.latency_ns - wire.overhead_ns * (nodes.len() - 1) as f64;
+    (several && longer_ns > 0.0).then(|| Duration::from_secs_f64(longer_ns * 1e-9))
 }
 
 #[cfg(test)]
@@ -24,12 +49,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_do_the_same_where_the_latency_is_longer_than_all_puts() {
+    fn rank_0_waits_where_the_latency_is_longer_than_all_puts() {
         let wire = |latency_ns, overhead_ns| Wire { latency_ns, overhead_ns, byte_ns: 80.0 };
         let nodes: Vec<u32> = (0..16).collect();
-        assert!(leave_apart(&wire(1e6, 5e3), &nodes));
-        assert!(!leave_apart(&wire(2e3, 5e3), &nodes));
-        assert!(!leave_apart(&wire(1e6, 5e3), &[3; 16]) && !leave_apart(&wire(1e6, 5e3), &[0]));
-        assert!(!leave_apart(&Wire::default(), &nodes));
+        assert_eq!(latency_above_puts(&wire(1e6, 5e3), &nodes), Some(Duration::from_micros(925)));
+        for (wire, nodes) in [
+            (wire(2e3, 5e3), &nodes[..]),
+            (Wire::default(), &nodes),
+            (wire(1e6, 5e3), &[3; 16]),
+            (wire(1e6, 5e3), &[0]),
+        ] {
+            assert_eq!(latency_above_puts(&wire, nodes), None);
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::args::TuneArgs;
 use crate::bench::operations::Operation;
 use crate::bench::order::{MemoryKind, Mode};
 use crate::bench::points::{self, Lab, Point};
-use crate::bench::together;
+use crate::bench::together::Together;
 use crate::outcome::{Failure, Out};
 use crate::units::{self, align, plural, time};
 use circulant::Options;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
     let lab = Lab {
         world,
         comm,
-        together: comm.with(together::options(Options::default(), &wire, world.nodes())),
+        together: Together::new(comm, Options::default(), &wire, world.nodes()),
         options: Options::default(),
         wire,
         fold_ns: 0.0,
