@@ -74,6 +74,10 @@ def figures():
         Race(("reduce_scatter", "gatherv", "scatterv"), (100 * KB, MB), ("regular", "irr3")),
         Race(("barrier",), (0,)),
     )
+    short = (
+        Race(("bcast", "allreduce", "reduce", "reduce_scatter_block", "allgather", "alltoall", "gather", "scatter", "scan"), (8, KB, 10 * KB, 30 * KB)),
+        Race(("allgatherv", "gatherv", "scatterv"), (8, KB, 10 * KB, 30 * KB), ("irr3",)),
+    )
     natural = (Race(("bcast",), (100 * KB, MB, 4 * MB)), Race(("allgatherv",), (100 * KB, MB), ("regular", "broadcast", "irr3")))
     inter = (Race(("inter_allgather",), (100 * KB,), tuple(EVEN)), Race(("inter_allgatherv",), (100 * KB,), tuple(UNEVEN)))
     groups = (Race(("bcast", "allgather", "allreduce", "alltoall"), (100 * KB, MB)),)
@@ -103,6 +107,7 @@ def figures():
         Figure("natural-16", "Natural latency, 16 nodes", 16, natural),
         Figure("natural-36", "Natural latency, 36 nodes", 36, natural, **slow),
         Figure("others-16", "The other operations, 16 nodes", 16, others, **late),
+        Figure("short-16", "Short messages, 16 nodes", 16, short, **late),
         Figure("others-natural-16", "The other operations, 16 nodes, natural latency", 16, others),
         Figure("groups-16", "Two groups of nodes, 16 nodes", 16, groups, groups=2, taper=4, programs=("circulant", "mpich", "openmpi"), **late),
         Figure("full-nodes", "8 nodes with 4 ranks each", 8, full, per_node=4),

@@ -150,7 +150,7 @@ pub(crate) struct CallSlots {
     wide: bool,
     /// By slot: where its post lies in our wide memory.
     in_wide: [Range<usize>; SLOTS],
-    /// Where in our wide memory the last post ended.
+    /// Where in our wide memory the next post may begin: behind the last one.
     next: usize,
     /// How long posts are written, where each rank has a core of its own.
     way: Way,

@@ -18,7 +18,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Of the ranks of `comm`, which are on these nodes. All ranks must pass the same.
+    /// Of the ranks of `comm`, which are on these nodes, with the wire between its ranks 0 and 1. All ranks must pass the same.
     pub(crate) fn new(comm: &Communicator, options: Options, wire: &Wire, nodes: &[u32]) -> Self {
         let wait = latency_above_puts(wire, nodes);
         let options = if wait.is_some() { options.algorithm(BY_RANK_0) } else { options };
@@ -37,11 +37,12 @@ impl Together {
     }
 }
 
-/// By how much the latency between nodes is longer than a rank's puts to all others. Ranks of one node look at each other's memory.
+/// By how much the latency between ranks 0 and 1, where they are on two nodes, is longer than a rank's puts to all others. Ranks of one node look at each other's memory.
 fn latency_above_puts(wire: &Wire, nodes: &[u32]) -> Option<Duration> {
-    let several = nodes.iter().any(|node| *node != nodes[0]);
+    let between = nodes.get(1).is_some_and(|node| *node != nodes[0]);
     let longer_ns = wire.latency_ns - wire.overhead_ns * (nodes.len() - 1) as f64;
-    (several && longer_ns > 0.0).then(|| Duration::from_secs_f64(longer_ns * 1e-9))
+    let longer = Duration::try_from_secs_f64(longer_ns * 1e-9).ok()?;
+    (between && !longer.is_zero()).then_some(longer)
 }
 
 #[cfg(test)]
@@ -58,6 +59,8 @@ mod tests {
             (Wire::default(), &nodes),
             (wire(1e6, 5e3), &[3; 16]),
             (wire(1e6, 5e3), &[0]),
+            (wire(f64::INFINITY, 5e3), &nodes),
+            (wire(f64::NAN, 5e3), &nodes),
         ] {
             assert_eq!(latency_above_puts(&wire, nodes), None);
         }
