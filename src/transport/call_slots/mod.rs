@@ -83,9 +83,9 @@ const MAX_NARROW_BYTES: usize = match () {
 const MAX_NARROW_RANKS: usize = 8;
 /// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need.
 pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// Bytes that the posts of all members go round, where each rank has a core of its own: what a reader still holds in its cache is slow to write again. Chosen: as much as two ranks'
-/// wide memory has (2 MiB), which a core's own cache holds or nearly so (docs/design.md, "Wide posts").
-const ROUND_BYTES: usize = 2 * WIDE_BYTES;
+/// Bytes of wide memory, of all members together, that posts cycle through where each rank has a core of its own: a cache line that its reader still holds is slow to write
+/// again. Chosen: those of two ranks (2 MiB), about the size of a core's own cache (docs/design.md, "Wide posts").
+const CYCLE_BYTES: usize = 2 * WIDE_BYTES;
 /// So many bytes of wide memory are made present at a time (256 KiB). Chosen: those of two posts of 128 KiB.
 const PRESENT_BYTES: usize = WIDE_BYTES / 4;
 /// What lies there begins at multiples of this: a cache line.

@@ -1,8 +1,8 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
 use super::{
-    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
-    PAST, Post, ROUND_BYTES, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    BYTES, CYCLE_BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES,
+    MAX_WIDE_POST_BYTES, PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -148,11 +148,11 @@ impl CallSlots {
         len > narrow && self.areas[self.mine].wide.is_some()
     }
 
-    /// A place in wide memory for `len` bytes, of which no member may still read some: behind the last one, round and round, where each rank has a core of its own, and
-    /// the first one otherwise.
+    /// A place in wide memory for `len` bytes, of which no member may still read some: where each rank has a core of its own the next one behind the last post, as in a ring
+    /// buffer, else the first one.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
-        let round = if self.pauses.spins { ROUND_BYTES / self.areas.len().max(2) } else { 0 };
-        let from = if self.next + len <= round { self.next } else { 0 };
+        let cycle = if self.pauses.spins { CYCLE_BYTES / self.areas.len().max(2) } else { 0 };
+        let from = if self.next + len <= cycle { self.next } else { 0 };
         self.gap_from(from, len).or_else(|| self.gap_from(0, len))
     }
 

@@ -137,7 +137,7 @@ fn stay(both: &mut [[CallSlots; 2]; 2]) {
 /// Where each rank has a core of its own a post lies behind the last one, and what has been passed is not written again at once; where ranks share
 /// cores it lies at the beginning.
 #[test]
-fn posts_go_round_wide_memory() {
+fn posts_cycle_through_wide_memory() {
     let mut pools = two();
     let [mut reader, mut writer] = open(&mut pools);
     let len = WIDE_BYTES / 4 - WIDE_ALIGN_BYTES / 2;

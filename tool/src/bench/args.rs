@@ -30,18 +30,18 @@ Examples:
 
 /// Time collectives, beside what the wire itself would take
 ///
-/// For every repetition all ranks pass a barrier (by linear where the latency between nodes is longer than P−1
-/// puts take; rank 0 waits for the difference, so that all begin together), each times the operation, and the
-/// slowest one counts. Shown are the smallest and the median repetition, and the smallest span (latest end −
-/// earliest start; meaningful where all ranks read one clock, that is on one machine). One or two untimed runs
-/// come first and set the number of repetitions. Beside each time stands the reference C = βV + γF + q(L+o), with
-/// latency L, overhead o per put and time per byte β of a raw put between ranks 0 and 1 and the time γ of
-/// reducing a byte, measured in the same run, and q = ⌈log2 P⌉. V and F are the bytes that some rank must at
-/// least move and reduce. Each term alone is a lower bound for one port per rank; C, their sum, is not. algbw and
-/// busbw are the algorithm and bus bandwidth of nccl-tests (its doc/PERFORMANCE.md), from the median: size/t, and
-/// V/t, which is 2(P−1)/P of it for allreduce, (P−1)/P for allgather, reduce_scatter, alltoall, gather and
-/// scatter, all of it for bcast and reduce. rate is the message rate of the raw wire as osu_mbw_mr measures it;
-/// its bandwidths are those of all pairs together.
+/// For every repetition all ranks pass a barrier (by linear where ranks 0 and 1 are on different nodes and the
+/// latency between them is longer than P−1 puts take; rank 0 then sleeps for the difference, so that all begin
+/// together), each times the operation, and the slowest one counts. Shown are the smallest and the median
+/// repetition, and the smallest span (latest end − earliest start; meaningful where all ranks read one clock,
+/// that is on one machine). One or two untimed runs come first and set the number of repetitions. Beside each
+/// time stands the reference C = βV + γF + q(L+o), with latency L, overhead o per put and time per byte β of a
+/// raw put between ranks 0 and 1 and the time γ of reducing a byte, measured in the same run, and q = ⌈log2 P⌉. V
+/// and F are the bytes that some rank must at least move and reduce. Each term alone is a lower bound for one
+/// port per rank; C, their sum, is not. algbw and busbw are the algorithm and bus bandwidth of nccl-tests (its
+/// doc/PERFORMANCE.md), from the median: size/t, and V/t, which is 2(P−1)/P of it for allreduce, (P−1)/P for
+/// allgather, reduce_scatter, alltoall, gather and scatter, all of it for bcast and reduce. rate is the message
+/// rate of the raw wire as osu_mbw_mr measures it; its bandwidths are those of all pairs together.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct BenchArgs {

@@ -271,7 +271,7 @@ fn timed(
     Ok(Times { p, all })
 }
 
-/// Writes to each cache line of these bytes, which invalidates copies in the caches of other cores. The values stay the same.
+/// Stores to every cache line of the buffer, so that copies in the caches of other cores become invalid. The values do not change.
 fn write_lines(bytes: &mut [u8]) {
     for line in bytes.chunks_mut(LINE_BYTES) {
         line[0] = std::hint::black_box(line[0]);

@@ -5,20 +5,20 @@ use circulant::measure::Wire;
 use circulant::{Communicator, Result};
 use std::time::Duration;
 
-/// In the barrier of this name rank 0 hears of all others and then tells them to leave.
+/// The barrier in which all other ranks notify rank 0, and it then notifies them.
 const BY_RANK_0: &str = "linear";
 
-/// The barrier ahead of each repetition. Where rank 0 tells the others to leave, the first of them hears a latency after the first put, while rank 0 is done when it has put to
-/// all. So where the latency is the longer one, rank 0 waits for the difference. Elsewhere, and on one node, the barrier is the one that any call gets.
+/// The barrier ahead of each repetition. In `linear` the first rank is notified a latency after rank 0's first put, while rank 0 returns when it has put to all. So where the
+/// latency is longer, rank 0 sleeps for the difference. Elsewhere, and on one node, the barrier is chosen as for any call.
 #[derive(Debug)]
 pub(crate) struct Together {
     comm: Communicator,
-    /// For how long this rank waits once it may leave.
+    /// For how long this rank sleeps after the barrier: 0 but at rank 0.
     wait: Duration,
 }
 
 impl Together {
-    /// Of the ranks of `comm`, which are on these nodes, with the wire between its ranks 0 and 1. All ranks must pass the same.
+    /// For the ranks of `comm`. `wire` was measured between its ranks 0 and 1, and `nodes` has the node of each rank. Both must be the same at all ranks.
     pub(crate) fn new(comm: &Communicator, options: Options, wire: &Wire, nodes: &[u32]) -> Self {
         let wait = latency_above_puts(wire, nodes);
         let options = if wait.is_some() { options.algorithm(BY_RANK_0) } else { options };
@@ -37,7 +37,8 @@ impl Together {
     }
 }
 
-/// By how much the latency between ranks 0 and 1, where they are on two nodes, is longer than a rank's puts to all others. Ranks of one node look at each other's memory.
+/// The latency between ranks 0 and 1 less what puts to all other ranks take, if that is more than nothing and the two are on different nodes. Through shared memory ranks
+/// leave a barrier together anyhow.
 fn latency_above_puts(wire: &Wire, nodes: &[u32]) -> Option<Duration> {
     let between = nodes.get(1).is_some_and(|node| *node != nodes[0]);
     let longer_ns = wire.latency_ns - wire.overhead_ns * (nodes.len() - 1) as f64;
