@@ -212,3 +212,33 @@ fn what_follows_by_plan_in_place_is_what_stood_there() {
         Ok(())
     });
 }
+
+/// A raw operator's function meets no more elements than a call has, however many ranks' are folded at once; and in the order of ranks.
+#[test]
+fn a_raw_operator_meets_no_more_than_a_call_has() {
+    const ELEMENTS: usize = 5;
+    for p in 3..=8 {
+        all(p, |_, comm| {
+            // Not commutative: digits of ranks, one behind the other.
+            let append = |left: &[u8], right: &mut [u8]| {
+                assert!(left.len() <= ELEMENTS * 16, "{} bytes", left.len());
+                for (left, right) in left.chunks(16).zip(right.chunks_mut(16)) {
+                    let digits = |bytes: &[u8]| bytes.iter().take_while(|b| **b != 0).count();
+                    let (before, own) = (digits(left), digits(right));
+                    right.copy_within(..own, before);
+                    right[..before].copy_from_slice(&left[..before]);
+                }
+            };
+            let layout = std::alloc::Layout::new::<[u8; 16]>();
+            let append = ops::Reducer::raw("append", layout, false, append)?.on_bytes();
+            let mut mine = [[0; 16]; ELEMENTS];
+            mine.iter_mut().for_each(|element| element[0] = b'0' + comm.rank() as u8);
+            let mut all = [0; 16 * ELEMENTS];
+            comm.allreduce(mine.as_flattened(), &mut all, &append)?;
+            let mut digits = [0; 16];
+            (0..p).for_each(|rank| digits[rank] = b'0' + rank as u8);
+            assert!(all.chunks(16).all(|element| element == digits), "{all:?}");
+            Ok(())
+        });
+    }
+}

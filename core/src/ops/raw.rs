@@ -146,6 +146,10 @@ impl<F: Fn(&[u8], &mut [u8]) + Send + Sync> Kernel for Raw<F> {
         false
     }
 
+    fn is_raw(&self) -> bool {
+        true
+    }
+
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {
         if side == Side::SourceLeft && self.is_aligned(target) && self.is_aligned(source) {
             return (self.function)(source, target);

@@ -99,6 +99,11 @@ impl Reducer {
         self.0.type_name()
     }
 
+    /// Whether it is of [`Reducer::raw`], whose function is called for elements of one call only, and for no more than it has.
+    pub fn is_raw(&self) -> bool {
+        self.0.is_raw()
+    }
+
     /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
     /// they disagree. User operators count by name, size of the element, its type (of raw ones: its alignment) and the
     /// commutative flag.
@@ -248,6 +253,9 @@ pub(super) trait Kernel: Send + Sync {
     fn type_name(&self) -> &'static str;
     fn hash(&self) -> u64;
     fn exact(&self) -> bool;
+    fn is_raw(&self) -> bool {
+        false
+    }
     /// The lengths are equal and multiples of the element.
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
 }

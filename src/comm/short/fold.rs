@@ -1,6 +1,7 @@
 //! Short calls that fold.
 
 use super::data::keep;
+use super::halving::MAX_HALVED_BYTES;
 use super::levels::Levels;
 use super::pieces::{MAX_ALLREDUCE_BYTES, longest_part, longest_piece};
 use super::run::{Readers, Run, Shape};
@@ -54,7 +55,7 @@ impl Communicator {
         }
         let operation = if root.is_some() { Operation::Reduce } else { Operation::Allreduce };
         let longest = match root {
-            _ if self.size() > 2 => longest_part(len, root.is_none()),
+            _ if self.size() > 2 => longest_part(len, (self.size(), self.shares_cores()), root.is_none()),
             Some(_) => len,
             None => longest_piece(self.size(), len, MAX_ALLREDUCE_BYTES),
         };
@@ -232,13 +233,13 @@ impl At {
 }
 
 /// A fold under way: partial results, one for each level, of which `top` are in use.
-struct Fold<'a> {
-    levels: Levels<'a>,
+pub(super) struct Fold<'a> {
+    pub(super) levels: Levels<'a>,
     top: usize,
-    by: &'a Reducer,
+    pub(super) by: &'a Reducer,
     /// What this rank contributes, where it need not be read from its post.
-    own: Option<&'a [u8]>,
-    at: At,
+    pub(super) own: Option<&'a [u8]>,
+    pub(super) at: At,
 }
 
 impl Fold<'_> {
@@ -249,13 +250,7 @@ impl Fold<'_> {
         match self.own {
             Some(own) if member == run.rank() => copy_slice(own, to),
             // A copy: operators never see memory that others could write.
-            _ => {
-                if member != run.rank() {
-                    run.await_post(member)?;
-                }
-                let lent = self.at.lent != self.at.posted && run.has_lent(member)?;
-                run.read(member, if lent { self.at.lent } else { self.at.posted }, to)?;
-            }
+            _ => run.receive(member, self.at, to)?,
         }
         self.top += 1;
         Ok(())
@@ -447,6 +442,7 @@ impl Run<'_, '_> {
         let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, own, at };
         let rounds = u32::BITS - (size - 1).leading_zeros();
         let done = match order {
+            Order::All if self.size() * fold.levels.len() <= MAX_HALVED_BYTES => fold.halved(self),
             Order::All => fold.all(self),
             Order::UpTo => fold.prefix(self, (true, &|round| (1 << round, false)), rounds, rank).map(|_| ()),
             Order::Before => {

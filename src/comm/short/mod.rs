@@ -15,13 +15,15 @@
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
 //! | `parts.rs` | reductions of which each rank folds a part |
 //! | `run.rs` | what they are made of: posting, waiting, reading |
-//! | `blocks.rs`, `levels.rs` | where blocks stand; partial results of a fold |
+//! | `halving.rs`, `levels.rs` | folds of few bytes; partial results of other folds |
+//! | `blocks.rs` | where blocks stand |
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
 
 mod blocks;
 mod data;
 mod fold;
 mod halves;
+mod halving;
 mod levels;
 mod parts;
 mod pieces;

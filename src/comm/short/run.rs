@@ -1,5 +1,6 @@
 //! A short call under way: posting, waiting for the other members, and reading what they have posted.
 
+use super::fold::At;
 use super::state::{EARLIER, ShortState};
 use crate::buffer::Wire;
 use crate::comm::collective::Collective;
@@ -85,6 +86,12 @@ impl Communicator {
     #[inline]
     pub(super) fn has_short_calls(&self) -> Option<()> {
         (self.context.short_calls().is_some() || self.context.size == 1).then_some(())
+    }
+
+    /// Whether the ranks of its node share cores, if it has short calls.
+    #[inline]
+    pub(super) fn shares_cores(&self) -> bool {
+        self.context.short_calls().is_some_and(|handle| handle.crowded)
     }
 
     /// Runs the call, if this communicator has short calls and it is one of them; `None`: it is none. All ranks must decide alike: nothing that
@@ -403,6 +410,22 @@ impl Run<'_, '_> {
             Place::Area(_) => self.read_parts(member, at, out),
             Place::Lent(lent) => self.fetch(member, lent, at, out),
         }
+    }
+
+    /// Waits until `member` has posted in this call, compares, and reads. (At once what mostly is so: a post that is there and lies in its slot.)
+    #[inline(always)]
+    pub(super) fn receive(&mut self, member: usize, at: At, out: &mut [u8]) -> Result<()> {
+        let (number, ours, mine) = (self.number, self.ours, self.rank());
+        if self.slots()?.take(member, number, ours, at.posted, out) {
+            self.done.arrivals += u64::from(member != mine);
+            self.done.copied_bytes += out.len() as u64;
+            return Ok(());
+        }
+        if member != mine {
+            self.await_post(member)?;
+        }
+        let lent = at.lent != at.posted && self.has_lent(member)?;
+        self.read(member, if lent { at.lent } else { at.posted }, out)
     }
 
     /// As [`Run::read`], of what `member` is still writing.

@@ -1,8 +1,8 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
 use super::{
-    BYTES, CYCLE_BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES,
-    MAX_WIDE_POST_BYTES, PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
+    PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -151,8 +151,7 @@ impl CallSlots {
     /// A place in wide memory for `len` bytes, of which no member may still read some: where each rank has a core of its own the next one behind the last post, as in a ring
     /// buffer, else the first one.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
-        let cycle = if self.pauses.spins { CYCLE_BYTES / self.areas.len().max(2) } else { 0 };
-        let from = if self.next + len <= cycle { self.next } else { 0 };
+        let from = if self.pauses.spins { self.next } else { 0 };
         self.gap_from(from, len).or_else(|| self.gap_from(0, len))
     }
 
@@ -224,6 +223,25 @@ impl CallSlots {
                 })
             }
         }
+    }
+
+    /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`, where that is there, is `post` and lies in its slot; else returns false.
+    #[inline]
+    pub(crate) fn take(&self, member: usize, sequence: u64, post: Post, at: usize, out: &mut [u8]) -> bool {
+        if at > MAX_POST_BYTES || out.len() > MAX_POST_BYTES - at {
+            return false;
+        }
+        let area = &self.areas[member];
+        let is = |word, value| area.slot(sequence, word).load(Ordering::Relaxed) == value;
+        // Acquire: the bytes were written before.
+        let seen = area.slot(sequence, FLAG).load(Ordering::Acquire);
+        if seen != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
+            return false;
+        }
+        // SAFETY: what is read ends within the MAX_POST_BYTES of the slot (above), and `out` is ours. The member does not write these bytes until we
+        // have passed this call; should it, we read other ones.
+        unsafe { area.memory.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
+        true
     }
 
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area).

@@ -1,0 +1,101 @@
+//! Folds of few bytes: all contributions are read first, and those of 2^k ranks folded in k steps, each half of them into the other at once. So an operator is called
+//! log₂ p times or little more, not p − 1 times, and the tree is the same.
+
+use super::fold::Fold;
+use super::run::Run;
+use crate::error::Result;
+use crate::memory::copy_slice;
+use crate::ops::Side;
+use crate::transport::call_slots::MAX_POST_BYTES;
+
+/// So many bytes, at most, of all contributions are folded so. Chosen: they stay in a core's first cache (32 KiB or more), and partial results have room for them.
+pub(super) const MAX_HALVED_BYTES: usize = MAX_POST_BYTES;
+
+/// The place of the `i`-th of `count` contributions. They stand in blocks of 2^k, the longest first; in each the second of two neighbours in the tree stands half of a block
+/// behind the first, and so on in both halves: at its number read backwards.
+fn place(i: usize, count: usize) -> usize {
+    // The highest bit in which they differ is the one by which i's block is long.
+    let bits = (i ^ count).ilog2();
+    let first = count >> bits >> 1 << 1 << bits;
+    first + (i - first).reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0)
+}
+
+impl Fold<'_> {
+    /// As [`Fold::all`], in the same tree.
+    pub(super) fn halved(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
+        let (len, count) = (self.levels.len(), run.size());
+        self.receive(run)?;
+        let all = &mut self.levels.others[..count * len];
+        let mut first = 0;
+        while first < count {
+            let ranks = 1 << (count - first).ilog2();
+            let mut width = ranks;
+            while width > 1 {
+                let (target, source) = all[first * len..][..width * len].split_at_mut(width / 2 * len);
+                width /= 2;
+                if self.by.is_raw() {
+                    // Its function is called for one contribution at a time.
+                    let mut pairs = target.chunks_mut(len.max(1)).zip(source.chunks(len.max(1)));
+                    pairs
+                        .try_for_each(|(target, source)| self.by.reduce(target, source, Side::SourceRight))?;
+                } else {
+                    self.by.reduce(target, source, Side::SourceRight)?;
+                }
+            }
+            first += ranks;
+        }
+        // Each block's result stands at its beginning; they are taken together from the right.
+        let mut last = count & (count - 1);
+        while last > 0 {
+            let before = last & (last - 1);
+            let (target, source) = all.split_at_mut(last * len);
+            self.by.reduce(&mut target[before * len..][..len], &source[..len], Side::SourceRight)?;
+            last = before;
+        }
+        run.done.reduced_bytes += ((count - 1) * len) as u64;
+        copy_slice(&all[..len], self.levels.first);
+        Ok(())
+    }
+
+    /// Reads the contributions of all ranks, each to its [`place`]: from the next rank on, so that not all read the same post at a time.
+    #[inline]
+    fn receive(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
+        let (len, at, mine, count) = (self.levels.len(), self.at, run.rank(), run.size());
+        let member = |i: usize| if i < count - 1 - mine { mine + 1 + i } else { mine + 1 + i - count };
+        for i in 0..count {
+            run.prefetch(i, count, |i| (member(i), at.posted..at.posted + len))?;
+            let to = &mut self.levels.others[place(member(i), count) * len..][..len];
+            match self.own {
+                Some(own) if member(i) == mine => copy_slice(own, to),
+                _ => run.receive(member(i), at, to)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_contribution_has_a_place_and_neighbours_stand_half_a_block_apart() {
+        for count in 1..=130 {
+            let mut places: Vec<_> = (0..count).map(|i| place(i, count)).collect();
+            let mut first = 0;
+            while first < count {
+                let ranks = 1usize << (count - first).ilog2();
+                assert_eq!(places[first], first, "a block's result stands at its beginning, {count}");
+                for distance in (0..ranks.ilog2()).map(|k| 1 << k) {
+                    for i in (0..ranks).step_by(2 * distance) {
+                        let apart = places[first + i + distance] - places[first + i];
+                        assert_eq!(apart, ranks / 2 / distance, "{i} of {count}, {distance} apart");
+                    }
+                }
+                first += ranks;
+            }
+            places.sort_unstable();
+            assert!(places.iter().copied().eq(0..count));
+        }
+    }
+}
