@@ -99,6 +99,8 @@ impl Calls {
 #[derive(Debug)]
 pub(in crate::comm) struct ShortHandle {
     pub(super) index: usize,
+    /// The ranks of the node share cores.
+    pub(super) crowded: bool,
     _owner: Arc<()>,
 }
 
@@ -118,7 +120,7 @@ impl ShortCalls {
         if self.partials.len() < needed {
             self.partials.resize(needed, 0);
         }
-        let owner = Arc::new(());
+        let (owner, crowded) = (Arc::new(()), slots.is_crowded());
         let state = ShortState { slots, operations, calls: Calls::default(), owner: Arc::downgrade(&owner) };
         let index = match self.list.iter().position(Option::is_none) {
             Some(index) => index,
@@ -128,7 +130,7 @@ impl ShortCalls {
             }
         };
         self.list[index] = Some(state);
-        ShortHandle { index, _owner: owner }
+        ShortHandle { index, crowded, _owner: owner }
     }
 
     pub(super) fn get(&mut self, index: usize) -> Option<&mut ShortState> {

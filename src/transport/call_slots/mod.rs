@@ -83,9 +83,6 @@ const MAX_NARROW_BYTES: usize = match () {
 const MAX_NARROW_RANKS: usize = 8;
 /// Bytes of wide memory: the longest posts of two calls, which is what ranks in step need.
 pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
-/// Bytes of wide memory, of all members together, that posts cycle through where each rank has a core of its own: a cache line that its reader still holds is slow to write
-/// again. Chosen: those of two ranks (2 MiB), about the size of a core's own cache (docs/design.md, "Wide posts").
-const CYCLE_BYTES: usize = 2 * WIDE_BYTES;
 /// So many bytes of wide memory are made present at a time (256 KiB). Chosen: those of two posts of 128 KiB.
 const PRESENT_BYTES: usize = WIDE_BYTES / 4;
 /// What lies there begins at multiples of this: a cache line.
@@ -247,6 +244,11 @@ impl CallSlots {
     /// The number of members.
     pub(crate) fn size(&self) -> usize {
         self.areas.len()
+    }
+
+    /// Whether there are more ranks on the node than cores. The same at all members: its ranks agree on it when they start.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.pauses.crowded
     }
 
     /// The longest post, in bytes, of a call that does not reduce (of one that reduces: see `ShortState::takes`). The same at all
