@@ -2,7 +2,7 @@
 
 use super::data::keep;
 use super::halving::MAX_HALVED_BYTES;
-use super::levels::Levels;
+use super::levels::{At, Fold, Levels};
 use super::pieces::{MAX_ALLREDUCE_BYTES, longest_part, longest_piece};
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
@@ -212,34 +212,6 @@ fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_
     }
     let (call, each) = (operation.into(), Some(len));
     Some(Shape { call, element, longest: len, each, root: None, total: len, lists: None, by: Some(by) })
-}
-
-/// Where in each contribution the bytes begin that are folded: in what is posted, and in what is lent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct At {
-    pub(super) posted: usize,
-    pub(super) lent: usize,
-}
-
-impl At {
-    pub(super) fn same(at: usize) -> Self {
-        Self { posted: at, lent: at }
-    }
-
-    /// So many bytes behind it.
-    fn behind(self, bytes: usize) -> Self {
-        Self { posted: self.posted + bytes, lent: self.lent + bytes }
-    }
-}
-
-/// A fold under way: partial results, one for each level, of which `top` are in use.
-pub(super) struct Fold<'a> {
-    pub(super) levels: Levels<'a>,
-    top: usize,
-    pub(super) by: &'a Reducer,
-    /// What this rank contributes, where it need not be read from its post.
-    pub(super) own: Option<&'a [u8]>,
-    pub(super) at: At,
 }
 
 impl Fold<'_> {

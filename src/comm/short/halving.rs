@@ -1,7 +1,7 @@
 //! Folds of few bytes: all contributions are read first, and those of 2^k ranks folded in k steps, each half of them into the other at once. So an operator is called
 //! log₂ p times or little more, not p − 1 times, and the tree is the same.
 
-use super::fold::Fold;
+use super::levels::Fold;
 use super::run::Run;
 use crate::error::Result;
 use crate::memory::copy_slice;

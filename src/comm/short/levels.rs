@@ -1,8 +1,36 @@
-//! The partial results of a fold: one per level of its tree.
+//! What a fold works on: contributions, and partial results, one per level of its tree.
 
 use crate::error::Result;
 use crate::ops::{Reducer, Side};
 use crate::transport::call_slots::MAX_POST_BYTES;
+
+/// Where in each contribution the bytes begin that are folded: in what is posted, and in what is lent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub(super) posted: usize,
+    pub(super) lent: usize,
+}
+
+impl At {
+    pub(super) fn same(at: usize) -> Self {
+        Self { posted: at, lent: at }
+    }
+
+    /// So many bytes behind it.
+    pub(super) fn behind(self, bytes: usize) -> Self {
+        Self { posted: self.posted + bytes, lent: self.lent + bytes }
+    }
+}
+
+/// A fold under way: partial results, one for each level, of which `top` are in use.
+pub(super) struct Fold<'a> {
+    pub(super) levels: Levels<'a>,
+    pub(super) top: usize,
+    pub(super) by: &'a Reducer,
+    /// What this rank contributes, where it need not be read from its post.
+    pub(super) own: Option<&'a [u8]>,
+    pub(super) at: At,
+}
 
 /// Partial results of one fold.
 pub(super) struct Levels<'a> {

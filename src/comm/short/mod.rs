@@ -15,7 +15,7 @@
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
 //! | `parts.rs` | reductions of which each rank folds a part |
 //! | `run.rs` | what they are made of: posting, waiting, reading |
-//! | `halving.rs`, `levels.rs` | folds of few bytes; partial results of other folds |
+//! | `halving.rs`, `levels.rs` | folds of few bytes; contributions and partial results of a fold |
 //! | `blocks.rs` | where blocks stand |
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
 

@@ -2,7 +2,8 @@
 //! parts of the result (an allgather or a gather), as Rabenseifner's algorithm does (Thakur, Rabenseifner, Gropp 2005), but without a message: a rank reads
 //! what it folds where the others have posted or lent it.
 
-use super::fold::{At, Order};
+use super::fold::Order;
+use super::levels::At;
 use super::pieces::long_piece_bytes;
 use super::run::{Readers, Run};
 use crate::error::Result;

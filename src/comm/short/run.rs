@@ -1,6 +1,6 @@
 //! A short call under way: posting, waiting for the other members, and reading what they have posted.
 
-use super::fold::At;
+use super::levels::At;
 use super::state::{EARLIER, ShortState};
 use crate::buffer::Wire;
 use crate::comm::collective::Collective;
