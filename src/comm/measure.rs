@@ -9,7 +9,7 @@ use crate::machine::{LogGp, Machine};
 use crate::ops;
 use crate::plan::registry::{Arguments, Operation};
 use crate::select::{Candidate, Figures, PROBED_UNHIDDEN, Probed, Source};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What was measured of a link: a put of m bytes arrives after o + L + βm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -133,9 +133,11 @@ pub fn block_overhead(comm: &Communicator, byte_ns: f64) -> Result<f64> {
         let mut best = f64::INFINITY;
         for rep in 0..4 {
             comm.barrier()?;
-            let start = Instant::now();
+            // By the wire's clock, which is a virtual one on the simulated wire.
+            let start = comm.hold()?.engine.now();
             in_blocks.bcast(&mut data, 0)?;
-            let (mine, mut slowest) = ([nanoseconds(start.elapsed())], [0.0]);
+            let spent = comm.hold()?.engine.now().duration_since(start);
+            let (mine, mut slowest) = ([nanoseconds(spent)], [0.0]);
             comm.allreduce(&mine, &mut slowest, ops::Max)?;
             if rep > 0 {
                 best = best.min(slowest[0]);

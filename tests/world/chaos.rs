@@ -37,6 +37,15 @@ fn a_program_runs_the_same_each_time() {
     }
 }
 
+/// What start-up measures on the simulated wire, by which algorithms are chosen, does not depend on what else the machine does.
+#[test]
+fn the_simulated_wire_is_measured_the_same_each_time() {
+    let first = run::measured(16, 1);
+    for _ in 0..20 {
+        assert_eq!(run::measured(16, 1), first);
+    }
+}
+
 #[test]
 fn a_program_is_shrunk_to_what_it_fails_by() {
     let program = (0..).map(|seed| Program::draw(seed, Wire::Sim)).find(|p| p.items.len() > 15).unwrap();

@@ -4,7 +4,7 @@ use super::program::{Item, Program};
 use super::walk::{End, Strikes, Walk, configured, live};
 use circulant::launch::{Gone, Launch, threads};
 use circulant::transport::{Borrow, Clock, sim};
-use circulant::{Error, ErrorKind, Result, World};
+use circulant::{Error, ErrorKind, Result, World, measure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -116,6 +116,32 @@ pub fn run(program: &Program) -> Course {
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
     });
     Course { ends, digest: net.clock(0).turns() }
+}
+
+/// The latency, overhead and time of a byte that each of so many ranks goes by after its start, where ranks run in turns drawn from this seed.
+pub fn measured(ranks: usize, seed: u64) -> Vec<(u64, u64, u64)> {
+    let faults = sim::Faults { seed, turns: true, ..sim::Faults::default() };
+    let wires = sim::group(ranks, &faults);
+    let launches = threads::group_on((0..ranks as u32).collect());
+    std::thread::scope(|scope| {
+        let started: Vec<_> = wires
+            .into_iter()
+            .zip(launches)
+            .map(|(wire, launch)| {
+                scope.spawn(move || {
+                    let (net, rank) = (wire.net(), launch.rank());
+                    let launch = Box::new(Timed { launch, clock: net.clock(rank), silent: false });
+                    net.enter(rank);
+                    let world = World::builder().launch(launch).transport(Box::new(wire)).init().unwrap();
+                    let wire = measure::machine(&world.comm()).unwrap().0.wire;
+                    world.finalize().unwrap();
+                    net.leave(rank);
+                    (wire.latency_ns, wire.overhead_ns, wire.byte_ps)
+                })
+            })
+            .collect();
+        started.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
 }
 
 /// Faults of the simulated wire.
