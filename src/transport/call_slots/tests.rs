@@ -157,6 +157,29 @@ fn posts_cycle_through_wide_memory() {
     assert_eq!(places(&mut writer, 10..13), [0; 3]);
 }
 
+/// In one go only what is there, is the same call and lies in its slot.
+#[test]
+fn what_lies_in_its_slot_is_taken_at_once() {
+    let mut pools = two();
+    let [mut reader, mut writer] = open(&mut pools);
+    let mut out = [0; 3];
+    let mut take = |sequence, post, at| (reader.take(0, sequence, post, at, &mut out), out);
+    assert_eq!(take(0, POST, 1), (false, [0; 3]), "it is not there");
+    writer.post(0, POST, once(&[1, 2, 3, 4]), true);
+    for other in [Post { code: 4, ..POST }, Post { hash: 98, ..POST }, Post { past: 99, ..POST }] {
+        assert_eq!(take(0, other, 1), (false, [0; 3]), "{other:?}");
+    }
+    assert_eq!(take(SLOTS as u64, POST, 1), (false, [0; 3]), "a later call");
+    assert_eq!(take(0, POST, MAX_POST_BYTES - 2), (false, [0; 3]), "a slot ends before");
+    assert_eq!(take(0, POST, usize::MAX), (false, [0; 3]));
+    assert_eq!(take(0, POST, 1), (true, [2, 3, 4]));
+    writer.post(1, POST, once(&vec![5; MAX_POST_BYTES]), true);
+    assert_eq!(take(1, POST, 0), (false, [2, 3, 4]), "it lies in wide memory");
+    reader.pass(2);
+    writer.lend(2, POST, crate::transport::Lent { chunk: 0, fd: 0, at: 0 });
+    assert!(!reader.take(0, 2, POST, 0, &mut out), "it is lent");
+}
+
 /// The bytes of a long post can be read part by part while it is written: an iterator looks between two of its pieces.
 #[test]
 fn a_long_post_shows_its_parts() {
