@@ -380,12 +380,17 @@ fn a_slow_rank_is_waited_for(provider: &str) {
     let done = play(4, "slow", &["--provider", provider, "--warn-after", "1"]);
     assert_eq!(done.code, 0, "{done:?}");
     let warnings: Vec<&str> = done.err.lines().filter(|l| l.contains("has not come to")).collect();
-    assert!(!warnings.is_empty(), "{done:?}");
-    for line in warnings {
-        let (start, end) =
-            ("circulant: warning: rank 0 has not come to allreduce #", "it lives, in no call (rank 1 waits)");
-        assert!(line.starts_with(start) && line.ends_with(end), "{done:?}");
-    }
+    let said = |rank: usize| {
+        let (start, end) = (
+            "circulant: warning: rank 0 has not come to allreduce #",
+            format!("it lives, in no call (rank {rank} waits)"),
+        );
+        warnings.iter().filter(|line| line.starts_with(start) && line.ends_with(&end)).count()
+    };
+    let said = [1, 2, 3].map(said);
+    assert_eq!(said.iter().sum::<usize>(), warnings.len(), "{done:?}");
+    // Rank 1 speaks for all that wait, but where it has come to the call later than another that has waited for a second.
+    assert!(said[0] > 0 && said[1] <= 1 && said[2] <= 1, "{done:?}");
 }
 
 /// Waits that are no call say for which rank, too: in agree, in finalize, and in a fence of start-up.
