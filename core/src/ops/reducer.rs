@@ -99,7 +99,7 @@ impl Reducer {
         self.0.type_name()
     }
 
-    /// Whether it is of [`Reducer::raw`], whose function is called for elements of one call only, and for no more than it has.
+    /// Whether [`Reducer::raw`] made it. Its function is never called for more elements than the collective call has.
     pub fn is_raw(&self) -> bool {
         self.0.is_raw()
     }

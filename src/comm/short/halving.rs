@@ -1,5 +1,6 @@
-//! Folds of few bytes: all contributions are read first, and those of 2^k ranks folded in k steps, each half of them into the other at once. So an operator is called
-//! log₂ p times or little more, not p − 1 times, and the tree is the same.
+//! Reductions of short vectors: all contributions are copied to one buffer first. Those of 2^k ranks are then reduced in k steps; each step combines the second half of the
+//! buffer with the first half by one call of the operator. So 2^k ranks need k calls in place of 2^k − 1, and 63 ranks,
+//! whose number has the most blocks, need 20. The reduction tree is that of `ordered`.
 
 use super::levels::Fold;
 use super::run::Run;
@@ -8,11 +9,12 @@ use crate::memory::copy_slice;
 use crate::ops::Side;
 use crate::transport::call_slots::MAX_POST_BYTES;
 
-/// So many bytes, at most, of all contributions are folded so. Chosen: they stay in a core's first cache (32 KiB or more), and partial results have room for them.
+/// The most bytes of all contributions together that are reduced this way (16 KiB). Chosen: they stay in the L1 cache of a core (32 KiB or more), and the buffer of partial
+/// results holds them.
 pub(super) const MAX_HALVED_BYTES: usize = MAX_POST_BYTES;
 
-/// The place of the `i`-th of `count` contributions. They stand in blocks of 2^k, the longest first; in each the second of two neighbours in the tree stands half of a block
-/// behind the first, and so on in both halves: at its number read backwards.
+/// The index in the buffer of the contribution of rank `i` of `count`. The ranks are divided into blocks of 2^k, the longest first. Within a block the order is bit-reversed, so
+/// that each step of the tree combines the second half of a block with the first half.
 fn place(i: usize, count: usize) -> usize {
     // The highest bit in which they differ is the one by which i's block is long.
     let bits = (i ^ count).ilog2();

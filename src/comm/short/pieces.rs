@@ -17,9 +17,9 @@ const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
 /// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
 /// long out of arena memory.
 const MAX_LONG_BYTES: usize = 8 * MAX_WIDE_POST_BYTES;
-/// The same of at least [`MIN_APART_RANKS`] with a core each (16 MiB). Measured likewise: 8 MiB out of plain memory took 0.72 to 0.89 times as long so, 16 MiB 0.77 to 1.04, and 8 MiB out of arena memory 0.92 to 1.05.
+/// The same where the node has a core for each rank, and the communicator [`MIN_APART_RANKS`] ranks or more (16 MiB). Measured likewise: 8 MiB out of plain memory took 0.72 to 0.89 times as long so, 16 MiB 0.77 to 1.04, and 8 MiB out of arena memory 0.92 to 1.05.
 const MAX_APART_BYTES: usize = 4 * MAX_LONG_BYTES;
-/// Fewer ranks take as long by plan: 4 took 0.93 to 1.07 times as long in pieces.
+/// The fewest ranks of such a communicator. Measured: with 4 ranks a plan is as fast, as they took 0.93 to 1.07 times as long in pieces.
 const MIN_APART_RANKS: usize = 5;
 
 /// Bytes of a piece of vectors of `len` bytes that more than two ranks fold.
@@ -28,7 +28,8 @@ pub(super) fn long_piece_bytes(len: usize) -> usize {
     if len <= MAX_WIDE_POST_BYTES { len } else { LONG_PIECE_BYTES }
 }
 
-/// The longest post of a reduction of `len` bytes by so many ranks, more than two, which may share cores, to all or to one.
+/// The longest post, in bytes, of a reduction of `len` bytes by `ranks` ranks, three or more: an allreduce if `to_all`, else a reduce. `crowded`: the node has more ranks than
+/// cores.
 #[inline]
 pub(super) fn longest_part(len: usize, (ranks, crowded): (usize, bool), to_all: bool) -> usize {
     let apart = !crowded && ranks >= MIN_APART_RANKS;

@@ -118,7 +118,8 @@ pub fn run(program: &Program) -> Course {
     Course { ends, digest: net.clock(0).turns() }
 }
 
-/// The latency, overhead and time of a byte that each of so many ranks goes by after its start, where ranks run in turns drawn from this seed.
+/// Latency (ns), overhead (ns) and time per byte (ps) that each of `ranks` ranks has measured when its world has started. The ranks run one at a time, in an order drawn from
+/// `seed`.
 pub fn measured(ranks: usize, seed: u64) -> Vec<(u64, u64, u64)> {
     let faults = sim::Faults { seed, turns: true, ..sim::Faults::default() };
     let wires = sim::group(ranks, &faults);

@@ -39,12 +39,12 @@ pub(in crate::plan) fn walk(size: u32, n: u32, bytes: f64, path: &mut Path<'_>) 
     path.piped(&skips(size), hops + more, rounds, rounds * bytes / f64::from(n));
 }
 
-/// Blocks of which half as many puts come late as of very many, where puts take no longer than a latency. Fitted as below.
+/// The number of blocks at which half of the largest delay is reached, where a put takes no longer than L. Fitted to the simulator, as [`late`] says.
 const HALF_LATE_BLOCKS: f64 = 20.0;
-/// Latencies that a put takes where that many blocks are twice as many. Fitted as below.
+/// The time of a put, in units of L, at which that number of blocks doubles. Fitted likewise.
 const LATENCIES_OF_LONG_PUTS: f64 = 4.0;
 
-/// Puts for which the last of n blocks waits beyond the rounds: one that is due as soon as it comes is late by a latency, and those behind it are, too. Fitted to the
+/// The delay of the last of n blocks beyond its round, in puts: a block that must be sent in the round after it arrives is late by L, and delays the blocks behind it. Fitted to the
 /// simulator: for 8 to 64 ranks (q of 3 to 6), puts of 50 to 400 µs and L of 50 µs to 1 ms these are on average 1.2 to 3.7 for 32 blocks, 1.3 to 5.7 for 128, and at
 /// most 0.5 for 4. Where a put takes 8 latencies they are 0.8 to 1.9 for 32 blocks, and 1.3 to 6.5 for 128.
 fn late(size: u32, n: u32, put: f64, latency: f64) -> f64 {
