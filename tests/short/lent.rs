@@ -184,6 +184,44 @@ fn blocks_come_as_they_were_when_they_were_sent() {
     }
 }
 
+/// Two ranks exchange blocks that differ in length piece by piece, in any kind of memory, also in place.
+#[test]
+fn two_ranks_exchange_blocks_of_any_length() {
+    /// Bytes of a post, at most: longer blocks go in pieces of 128 KiB.
+    const POST: usize = 512 << 10;
+    const PIECE: usize = 128 << 10;
+    let seed = seed();
+    for settings in [&[SPIN][..], &[]] {
+        let results = run(vec![0; 2], settings, |world, comm| {
+            let (mut random, r) = (Random(seed), comm.rank());
+            let lengths = [POST, POST + 8, POST + PIECE, 2 * POST - 8, 16 * POST + 8];
+            let other = |random: &mut Random| [0, 8, PIECE, PIECE + 8, POST, 9 * PIECE][random.below(6)];
+            for (call, long) in lengths.into_iter().cycle().take(20).enumerate() {
+                let mut counts = [long / 8, other(&mut random) / 8];
+                counts.rotate_left(random.below(2));
+                let kinds = random.below(16);
+                let is_arena = |i: usize| kinds >> (2 * r + i) & 1 == 1;
+                let expected = [0, 1].map(|rank| given(call, rank, counts[rank])).concat();
+                let mut send = memory(comm, is_arena(0), &given(call, r, counts[r]))?;
+                let mut recv = memory(comm, is_arena(1), &vec![7; counts[0] + counts[1]])?;
+                let before = world.stats().messages;
+                comm.allgatherv(&*send, &mut recv, &counts)?;
+                send.fill(1);
+                assert!(*recv == *expected, "call {call}: {counts:?} at {r}");
+                let own = [0..counts[0], counts[0]..counts[0] + counts[1]][r].clone();
+                recv.fill(2);
+                recv[own.clone()].copy_from_slice(&expected[own]);
+                comm.allgatherv(InPlace, &mut recv, &counts)?;
+                assert!(*recv == *expected, "call {call}: {counts:?} at {r} in place");
+                // A rank that waits for long tells the other.
+                assert!(world.stats().messages - before < 4, "call {call}: {counts:?} go by posts");
+            }
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
 /// A rank that never comes to read what is lent to it is waited for, as long as the deadline says, and missed when it is gone.
 #[test]
 fn readers_that_stay_away_or_leave_are_named() {

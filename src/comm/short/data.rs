@@ -1,7 +1,7 @@
 //! Short calls that move blocks whose lengths all ranks know.
 
 use super::blocks::{Blocks, Lie, lie};
-use super::pieces::{MAX_BCAST_BYTES, longest_piece};
+use super::pieces::{MAX_ALLGATHER_BYTES, MAX_BCAST_BYTES, longest_block, longest_piece};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
@@ -108,7 +108,8 @@ impl Communicator {
     ) -> Option<Result<()>> {
         self.has_short_calls()?;
         let (unit, counts, displs) = (element.size(), places.counts, places.here());
-        let longest = longest(unit, counts)?;
+        let most = if self.size() == 2 { MAX_ALLGATHER_BYTES } else { MAX_WIDE_POST_BYTES };
+        let longest = longest(unit, counts, most)?;
         let lie = lie((unit, self.size()), counts, displs, Some(recv.len()))?;
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
             return None;
@@ -132,14 +133,18 @@ impl Communicator {
         recv: &mut [u8],
         blocks: Blocks<'_>,
     ) -> Option<Result<()>> {
+        let post = longest_block(self.size(), longest);
         self.short(
-            shape_of(operation, (element, longest), None, (&blocks, self.size())),
+            shape_of(operation, (element, post), None, (&blocks, self.size())),
             |h| {
                 h.word(u64::from(send.is_none()));
                 blocks.hash(h);
             },
             |run| {
                 let ours = blocks.of(run.rank());
+                if post < longest {
+                    return run.trade_pieces(send, recv, &ours, &blocks.of(1 - run.rank()));
+                }
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
@@ -177,7 +182,7 @@ impl Communicator {
     ) -> Option<Result<()>> {
         self.has_short_calls()?;
         let (unit, at_root) = (element.size(), root == self.rank());
-        let longest = longest(unit, counts)?;
+        let longest = longest(unit, counts, MAX_WIDE_POST_BYTES)?;
         let room = at_root.then_some(recv.len());
         if lie((unit, self.size()), counts, displs, room)? == Lie::Otherwise {
             return None;
@@ -252,7 +257,7 @@ impl Communicator {
     ) -> Option<Result<()>> {
         self.has_short_calls()?;
         let (unit, at_root) = (element.size(), root == self.rank());
-        longest(unit, counts)?;
+        longest(unit, counts, MAX_WIDE_POST_BYTES)?;
         let room = at_root.then_some(send.len());
         if lie((unit, self.size()), counts, displs, room)? == Lie::Otherwise {
             return None;
@@ -354,9 +359,9 @@ impl Communicator {
 
 /// The longest of these blocks in bytes, if a post may be as long. Long contributions, and counts that may be wrong, go by plan, which
 /// checks them.
-fn longest(unit: usize, counts: &[usize]) -> Option<usize> {
+fn longest(unit: usize, counts: &[usize], most: usize) -> Option<usize> {
     let longest = *counts.iter().max()?;
-    (longest <= MAX_WIDE_POST_BYTES && unit <= MAX_WIDE_POST_BYTES).then(|| longest * unit)
+    (longest <= most && unit <= most).then(|| longest * unit)
 }
 
 /// Copies what this rank contributes to its own result, unless it stands there.

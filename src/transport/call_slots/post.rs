@@ -33,6 +33,12 @@ pub(super) const MIN_CROWDED_LENT_BYTES: usize = if cfg!(any(test, miri)) { 1 <<
 /// Bytes of a post, at most, that are prefetched. Chosen: with 64, gathers of 8 to 16 ranks took up to 1.2 times as long.
 const MAX_PREFETCH_BYTES: usize = 256;
 
+/// Posts of the same length that two members' wide memory holds before its first bytes are used again. Chosen: with more the first calls of a length find memory that has left
+/// the caches, and take 1.2 to 1.4 times as long; with 2, posts of up to 64 KiB do in all calls (docs/design.md, "Wide posts").
+const POSTS_IN_TURN: usize = 4;
+/// The least memory for them, in bytes (128 KiB). Chosen: what was written lately is still in its reader's first cache, and to write it again takes up to 1.1 times as long.
+const MIN_ROUND_BYTES: usize = WIDE_BYTES / 8;
+
 /// How a member shows its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -149,15 +155,18 @@ impl CallSlots {
     }
 
     /// A place in wide memory for `len` bytes, of which no member may still read some: where each rank has a core of its own the next one behind the last post, as in a ring
-    /// buffer, else the first one.
+    /// buffer, else the first one. Two members use no more of it than they need.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
         let from = if self.pauses.spins { self.next } else { 0 };
-        self.gap_from(from, len).or_else(|| self.gap_from(0, len))
+        let posts = POSTS_IN_TURN * len.next_multiple_of(WIDE_ALIGN_BYTES);
+        let round = if self.areas.len() == 2 { posts.clamp(MIN_ROUND_BYTES, WIDE_BYTES) } else { WIDE_BYTES };
+        let gap = self.gap_between(from, round, len).or_else(|| self.gap_between(0, round, len));
+        gap.or_else(|| self.gap_between(0, WIDE_BYTES, len))
     }
 
-    /// The first such place from `first` on.
-    fn gap_from(&self, mut first: usize, len: usize) -> Option<usize> {
-        while first + len <= WIDE_BYTES {
+    /// The first such place from `first` on that ends by `end`.
+    fn gap_between(&self, mut first: usize, end: usize, len: usize) -> Option<usize> {
+        while first + len <= end {
             let mut slots = self.posted.iter().zip(&self.in_wide);
             let taken =
                 slots.find(|(posted, at)| **posted > self.passed && at.start < first + len && first < at.end);

@@ -134,14 +134,13 @@ fn stay(both: &mut [[CallSlots; 2]; 2]) {
     }
 }
 
-/// Where each rank has a core of its own a post lies behind the last one, and what has been passed is not written again at once; where ranks share
+/// Where each rank has a core of its own a post lies behind the last one, and what has been passed is not written again at once: two members' after three others. Where ranks share
 /// cores it lies at the beginning.
 #[test]
 fn posts_cycle_through_wide_memory() {
     let mut pools = two();
     let [mut reader, mut writer] = open(&mut pools);
-    let len = WIDE_BYTES / 4 - WIDE_ALIGN_BYTES / 2;
-    let mut places = |writer: &mut CallSlots, calls: Range<u64>| -> Vec<usize> {
+    let mut places = |writer: &mut CallSlots, calls: Range<u64>, len| -> Vec<usize> {
         let one = |sequence| {
             assert_eq!(writer.room(sequence, len), Ok(()));
             writer.post(sequence, POST, once(&vec![7; len]), true);
@@ -151,10 +150,26 @@ fn posts_cycle_through_wide_memory() {
         };
         calls.map(one).collect()
     };
-    let quarters = [0, 1, 2, 3].map(|i| i * WIDE_BYTES / 4);
-    assert_eq!(places(&mut writer, 0..10), [&quarters[..], &quarters, &quarters[..2]].concat());
+    let cycle = |part: usize| [0, 1, 2, 3, 0, 1].map(|i| i * part);
+    let [quarter, sixth] = [WIDE_BYTES / 4, (WIDE_BYTES / 6).next_multiple_of(WIDE_ALIGN_BYTES)];
+    assert_eq!(places(&mut writer, 0..6, quarter - WIDE_ALIGN_BYTES / 2), cycle(quarter));
+    // The last one ended in the middle.
+    assert_eq!(places(&mut writer, 6..8, sixth), [2 * quarter, 0]);
+    assert_eq!(places(&mut writer, 8..13, sixth)[..], cycle(sixth)[1..]);
     writer.pauses.spins = false;
-    assert_eq!(places(&mut writer, 10..13), [0; 3]);
+    assert_eq!(places(&mut writer, 13..16, sixth), [0; 3]);
+}
+
+/// Where all of its round is unread, a post of two members lies behind it.
+#[test]
+fn a_post_finds_room_behind_unread_ones() {
+    let mut pools = two();
+    let [_reader, mut writer] = open(&mut pools);
+    for (sequence, len) in [(0, WIDE_BYTES / 2), (1, WIDE_BYTES / 32)] {
+        assert_eq!(writer.room(sequence, len), Ok(()));
+        writer.post(sequence, POST, once(&vec![7; len]), true);
+    }
+    assert_eq!(writer.in_wide[1].start, WIDE_BYTES / 2);
 }
 
 /// In one go only what is there, is the same call and lies in its slot.
