@@ -143,7 +143,7 @@ impl Communicator {
             |run| {
                 let ours = blocks.of(run.rank());
                 if post < longest {
-                    return run.trade_pieces(send, recv, &ours, &blocks.of(1 - run.rank()));
+                    return run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()));
                 }
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;

@@ -21,6 +21,7 @@
 
 mod blocks;
 mod data;
+mod exchange;
 mod fold;
 mod halves;
 mod halving;

@@ -1,11 +1,9 @@
 //! Long calls of two ranks, and long allreduces of more: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
 //! while the call goes on, and stays in the caches.
 
-use super::data::keep;
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
-use std::ops::Range;
 
 /// Bytes of a piece (128 KiB). Chosen: as much as stays in a core's own cache (L2 of Zen 4: 1 MiB) beside what is read and written.
 pub(super) const PIECE_BYTES: usize = 8 * MAX_POST_BYTES;
@@ -48,57 +46,13 @@ pub(super) fn longest_piece(ranks: usize, len: usize, most: usize) -> usize {
     if ranks == 2 && len <= most { len.min(PIECE_BYTES) } else { len }
 }
 
-/// The longest post of an allgather of blocks of at most `longest` bytes by `ranks` ranks: two make it [piece by piece](Run::trade_pieces) where one post does not hold a block.
+/// The longest post of an allgather of blocks of at most `longest` bytes by `ranks` ranks: two make it [piece by piece](Run::exchange) where one post does not hold a block.
 #[inline]
 pub(super) fn longest_block(ranks: usize, longest: usize) -> usize {
     if longest > MAX_WIDE_POST_BYTES { longest_piece(ranks, longest, MAX_ALLGATHER_BYTES) } else { longest }
 }
 
 impl Run<'_, '_> {
-    /// The allgather of two ranks, piece by piece: each posts one, then reads the other's. `ours` and `theirs` are the blocks in `recv`. Without `send` ours stands there.
-    pub(super) fn trade_pieces(
-        &mut self,
-        send: Option<&[u8]>,
-        recv: &mut [u8],
-        ours: &Range<usize>,
-        theirs: &Range<usize>,
-    ) -> Result<()> {
-        let other = 1 - self.rank();
-        let piece = |of: &Range<usize>, i| {
-            let at = |i: usize| (of.start + i * PIECE_BYTES).min(of.end);
-            at(i)..at(i + 1)
-        };
-        let pieces = ours.len().max(theirs.len()).div_ceil(PIECE_BYTES);
-        self.reserve(pieces - 1);
-        let whole = send.unwrap_or_else(|| &recv[ours.clone()]);
-        let lends = self.lend_or_post(whole, &whole[..whole.len().min(PIECE_BYTES)])?;
-        if lends {
-            keep(self, send, &mut recv[ours.clone()]);
-        }
-        let mut borrows = false;
-        for i in 0..pieces {
-            let (out, into) = (piece(ours, i), piece(theirs, i));
-            if i > 0 {
-                self.step()?;
-            }
-            if !lends {
-                let send = send.map(|send| &send[out.start - ours.start..out.end - ours.start]);
-                if i > 0 && !out.is_empty() {
-                    self.post(send.unwrap_or_else(|| &recv[out.clone()]))?;
-                }
-                keep(self, send, &mut recv[out]);
-            }
-            if i == 0 || !borrows && !into.is_empty() {
-                self.await_post(other)?;
-                // It has read our piece before.
-                self.met();
-                borrows = self.has_lent(other)?;
-                self.read(other, 0, &mut recv[if borrows { theirs.clone() } else { into }])?;
-            }
-        }
-        Ok(())
-    }
-
     /// Takes numbers for the pieces of `len` bytes, as [`Run::reserve`] does.
     #[inline]
     pub(super) fn reserve_pieces(&self, len: usize) {
