@@ -321,27 +321,34 @@ fn several_ranks_fold_long_vectors_in_order() {
     let after = |f: Affine, g: Affine| [f[0].wrapping_mul(g[0]), f[0].wrapping_mul(g[1]).wrapping_add(f[1])];
     for (p, settings) in [(3, &[SPIN][..]), (3, &[]), (5, &[])] {
         let results = run(vec![0; p], settings, |world, comm| {
-            // In 8 bytes: the most that goes in one piece, more, the most that is short, more.
-            for len in [65_536, 65_537, 98_305, 400_001, 524_288, 524_289] {
+            // In 8 bytes: the most that goes in one piece, more, the most that is short where ranks share cores, more.
+            let lengths = [65_536, 65_537, 98_305, 400_001, 1_048_576, 1_048_577];
+            // The ranks whose memory is an arena's: all, every second one, one, none.
+            for (len, one_in) in lengths.into_iter().flat_map(|len| [1, 2, p, p + 1].map(|i| (len, i))) {
                 let of = |rank: usize| -> Vec<Affine> {
                     (0..len as u32).map(|i| [2 * i + 3 + rank as u32, i * 7 + rank as u32]).collect()
                 };
                 let expected = (1..p)
                     .fold(of(0), |f, rank| f.into_iter().zip(of(rank)).map(|(f, g)| after(f, g)).collect());
-                let mut mine = comm.alloc(len)?;
-                mine.copy_from_slice(&of(comm.rank()));
+                let (mut mine, mut sum) = (comm.alloc(len)?, comm.alloc(len)?);
+                let (mut plain, mut plain_sum) = (of(comm.rank()), vec![[0; 2]; len]);
+                mine.copy_from_slice(&plain);
                 let before = world.stats().messages;
-                let mut sum = vec![[0; 2]; len];
                 let by = || ops::user("after", false, after);
-                match comm.rank() % 2 {
-                    0 => comm.allreduce(&mine, &mut sum, by())?,
-                    _ => comm.allreduce(&of(comm.rank()), &mut sum, by())?,
-                }
-                assert!(sum == expected, "{len}");
-                comm.allreduce(InPlace, &mut mine, by())?;
-                assert!(mine[..] == expected, "{len} in place");
+                let what = format!("{len}, arena memory at one in {one_in}");
+                let (mine, sum) = match (comm.rank() + 1) % one_in {
+                    0 => (&mut mine[..], &mut sum[..]),
+                    // What is sent or what is received is an arena's, at the last ranks.
+                    1 if one_in == p => (&mut plain[..], &mut sum[..]),
+                    2 if one_in == p => (&mut mine[..], &mut plain_sum[..]),
+                    _ => (&mut plain[..], &mut plain_sum[..]),
+                };
+                comm.allreduce(&*mine, sum, by())?;
+                assert!(*sum == *expected, "{what}");
+                comm.allreduce(InPlace, mine, by())?;
+                assert!(*mine == *expected, "{what}, in place");
                 // A rank that waits for long tells the others.
-                assert!(len > 524_288 || world.stats().messages - before < 2 * p as u64, "{len}");
+                assert!(len > 1_048_576 || world.stats().messages - before < 2 * p as u64, "{what}");
             }
             Ok(())
         });

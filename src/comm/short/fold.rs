@@ -37,6 +37,16 @@ pub(super) enum Order {
     Before,
 }
 
+/// Where our own contribution to a fold is.
+#[derive(Debug)]
+pub(super) enum Own<'a> {
+    /// In our post.
+    Posted,
+    At(&'a [u8]),
+    /// Where the result comes: each piece is copied to this memory first.
+    InPlace(&'a mut Vec<u8>),
+}
+
 impl Communicator {
     /// As [`Communicator::short_barrier`], a reduction of slices of `T` to `root`, or to all.
     #[inline]
@@ -305,7 +315,7 @@ impl Run<'_, '_> {
             Some(send) => self.lend(send, Readers::All)?,
             None => self.post(recv)?,
         }
-        let own = send.map(|send| &send[part.clone()]);
+        let own = send.map_or(Own::Posted, |send| Own::At(&send[part.clone()]));
         self.fold_pieces(own, At::same(part.start), &mut recv[..part.len()], by)?;
         self.met();
         Ok(())
@@ -383,11 +393,10 @@ impl Run<'_, '_> {
         partials
     }
 
-    /// Folds all contributions, from byte `at` on, in pieces that partial results hold. Without `own` ours is read from our post. All others have posted then,
-    /// also where there is nothing to fold.
+    /// Folds all contributions, from byte `at` on, in pieces that partial results hold. All others have posted then, also where there is nothing to fold.
     pub(super) fn fold_pieces(
         &mut self,
-        own: Option<&[u8]>,
+        mut own: Own<'_>,
         at: At,
         recv: &mut [u8],
         by: &Reducer,
@@ -396,8 +405,17 @@ impl Run<'_, '_> {
         let piece = FOLD_PIECE_BYTES.max(element) / element * element;
         (0..len.div_ceil(piece).max(1)).try_for_each(|i| {
             let range = i * piece..len.min((i + 1) * piece);
-            let own = own.map(|own| &own[range.clone()]);
-            self.fold(Order::All, (own, at.behind(range.start)), &mut recv[range], by)
+            let into = &mut recv[range.clone()];
+            let own = match &mut own {
+                Own::Posted => None,
+                Own::At(own) => Some(&own[range.clone()]),
+                Own::InPlace(copy) => {
+                    copy.clear();
+                    copy.extend_from_slice(into);
+                    Some(&copy[..])
+                }
+            };
+            self.fold(Order::All, (own, at.behind(range.start)), into, by)
         })
     }
 

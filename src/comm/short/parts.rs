@@ -2,7 +2,7 @@
 //! parts of the result (an allgather or a gather), as Rabenseifner's algorithm does (Thakur, Rabenseifner, Gropp 2005), but without a message: a rank reads
 //! what it folds where the others have posted or lent it.
 
-use super::fold::Order;
+use super::fold::{Order, Own};
 use super::levels::At;
 use super::pieces::long_piece_bytes;
 use super::run::{Readers, Run};
@@ -17,7 +17,7 @@ fn part(len: usize, element: usize, (rank, size): (usize, usize)) -> Range<usize
 }
 
 impl Run<'_, '_> {
-    /// Folds the vectors of all ranks for `root`, or for all, piece by piece. Without `send` ours is in `recv`.
+    /// Folds the vectors of all ranks for `root`, or for all, piece by piece, or at once if all ranks lend them. Without `send` ours is in `recv`.
     pub(super) fn fold_long(
         &mut self,
         root: Option<usize>,
@@ -30,15 +30,42 @@ impl Run<'_, '_> {
         let pieces = len.div_ceil(most);
         // The parts of each result are posted in a second step.
         self.reserve(2 * pieces - 1);
-        (0..pieces).try_for_each(|i| {
+        let piece = |i| i * most..len.min((i + 1) * most);
+        // Of several pieces only by ranks that can lend the result, too.
+        let lends = pieces == 1 || self.lent(recv)?.is_some();
+        self.show(send.unwrap_or(recv), piece(0), lends)?;
+        if pieces > 1 && lends && self.all_lend()? {
+            return self.fold_long_piece(root, send, recv, 0..len, by);
+        }
+        for i in 0..pieces {
             if i > 0 {
                 self.step()?;
+                self.show(send.unwrap_or(recv), piece(i), lends)?;
             }
-            self.fold_long_piece(root, send, recv, i * most..len.min((i + 1) * most), by)
-        })
+            self.fold_long_piece(root, send, recv, piece(i), by)?;
+        }
+        Ok(())
     }
 
-    /// As [`Run::fold_long`], of these bytes.
+    /// Posts this piece of our vector; or lends all of it, if it `lends` and the vector can be lent.
+    fn show(&mut self, vector: &[u8], piece: Range<usize>, lends: bool) -> Result<()> {
+        if lends { self.lend_or_post(vector, &vector[piece]).map(|_| ()) } else { self.post(&vector[piece]) }
+    }
+
+    /// Whether all ranks have lent their vectors in this step. We have shown ours.
+    fn all_lend(&mut self) -> Result<bool> {
+        let (mine, size) = (self.rank(), self.size());
+        let mut all = self.has_lent(mine)?;
+        for member in (1..size).map(|i| (mine + i) % size) {
+            if all {
+                self.await_post(member)?;
+                all = self.has_lent(member)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// As [`Run::fold_long`], of these bytes, which each rank has shown.
     fn fold_long_piece(
         &mut self,
         root: Option<usize>,
@@ -53,29 +80,46 @@ impl Run<'_, '_> {
             piece.start + part.start..piece.start + part.end
         };
         let ours = part(mine);
-        match send {
-            Some(send) => {
-                self.lend_or_post(send, &send[piece.clone()])?;
-            }
-            None => self.post(&recv[piece.clone()])?,
-        }
-        let own = send.map(|send| &send[ours.clone()]);
         let at = At { posted: ours.start - piece.start, lent: ours.start };
+        let mut held = std::mem::take(&mut self.held.short_calls.part);
+        let done = self.fold_ours((root, send), recv, (ours, at), (&mut held, by));
+        self.held.short_calls.part = held;
+        done?;
         if root.is_some_and(|root| root != mine) {
-            let mut folded = std::mem::take(&mut self.held.short_calls.folded);
-            folded.resize(ours.len(), 0);
-            let done = self.fold_pieces(own, at, &mut folded, by);
-            let done = done.and_then(|()| self.step()).and_then(|()| self.post(&folded));
-            self.held.short_calls.folded = folded;
-            return done;
+            return Ok(());
         }
+        // What is lent in place is overwritten from here on: a rank that shows its part of the result has read all that it folds.
+        self.all(|member| 0..part(member).len(), |run, member| run.read(member, 0, &mut recv[part(member)]))
+    }
+
+    /// Folds our part of a piece, and shows it in a second step. `held` is memory for it.
+    fn fold_ours(
+        &mut self,
+        (root, send): (Option<usize>, Option<&[u8]>),
+        recv: &mut [u8],
+        (ours, at): (Range<usize>, At),
+        (held, by): (&mut Vec<u8>, &Reducer),
+    ) -> Result<()> {
+        let mine = self.rank();
+        if root.is_some_and(|root| root != mine) {
+            held.clear();
+            held.resize(ours.len(), 0);
+            let own = send.map_or(Own::Posted, |send| Own::At(&send[ours]));
+            self.fold_pieces(own, at, held, by)?;
+            self.step()?;
+            return self.post(held);
+        }
+        let own = match send {
+            Some(send) => Own::At(&send[ours.clone()]),
+            None if self.has_lent(mine)? => Own::InPlace(held),
+            None => Own::Posted,
+        };
         self.fold_pieces(own, at, &mut recv[ours.clone()], by)?;
         self.step()?;
         match root {
-            None => self.lend(&recv[ours], Readers::All)?,
-            Some(_) => self.post_nothing()?,
+            None => self.lend(&recv[ours], Readers::All),
+            Some(_) => self.post_nothing(),
         }
-        self.all(|member| 0..part(member).len(), |run, member| run.read(member, 0, &mut recv[part(member)]))
     }
 
     /// As [`Run::fold_long`] for all, of vectors that a slot holds: the parts of the result are shared there, in the same step.

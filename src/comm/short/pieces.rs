@@ -17,11 +17,11 @@ pub(super) const MAX_ALLGATHER_BYTES: usize = 128 * PIECE_BYTES;
 
 /// Bytes of a piece of vectors that no post holds, which more than two ranks fold (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
 const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
-/// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (4 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
+/// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (8 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
 /// long out of arena memory.
-const MAX_LONG_BYTES: usize = 8 * MAX_WIDE_POST_BYTES;
+const MAX_LONG_BYTES: usize = 16 * MAX_WIDE_POST_BYTES;
 /// The same where the node has a core for each rank, and the communicator [`MIN_APART_RANKS`] ranks or more (16 MiB). Measured likewise: 8 MiB out of plain memory took 0.72 to 0.89 times as long so, 16 MiB 0.77 to 1.04, and 8 MiB out of arena memory 0.92 to 1.05.
-const MAX_APART_BYTES: usize = 4 * MAX_LONG_BYTES;
+const MAX_APART_BYTES: usize = 2 * MAX_LONG_BYTES;
 /// The fewest ranks of such a communicator. Measured: with 4 ranks a plan is as fast, as they took 0.93 to 1.07 times as long in pieces.
 const MIN_APART_RANKS: usize = 5;
 

@@ -269,7 +269,7 @@ impl Run<'_, '_> {
 
     /// Where others find these bytes, if they are to be lent.
     #[inline]
-    fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
+    pub(super) fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
         if self.is_alone() || !self.slots()?.lends(bytes.len()) || Wire::goes_on(self.held) {
             return Ok(None);
         }

@@ -24,8 +24,8 @@ pub(in crate::comm) struct ShortCalls {
     list: Vec<Option<ShortState>>,
     /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
-    /// The part of a long reduction's result that a rank folds for the root.
-    pub(super) folded: Vec<u8>,
+    /// The part of a long reduction that a rank folds for the root, or what it contributes to its own in place.
+    pub(super) part: Vec<u8>,
 }
 
 /// One communicator's slots, and what was done in them.
