@@ -43,7 +43,7 @@ impl Run<'_, '_> {
             }
             if i == 0 || !borrows && !into.is_empty() {
                 self.await_post(other)?;
-                // It has read our piece before.
+                // It read our last piece before it posted this one.
                 self.met();
                 borrows = self.has_lent(other)?;
                 self.read(other, 0, &mut recv[if borrows { theirs.clone() } else { into }])?;
