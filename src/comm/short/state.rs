@@ -24,7 +24,7 @@ pub(in crate::comm) struct ShortCalls {
     list: Vec<Option<ShortState>>,
     /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
-    /// The part of a long reduction that a rank folds for the root, or what it contributes to its own in place.
+    /// The part of a long reduction that a rank folds for the root, or a piece of what it contributes to its own part in place.
     pub(super) part: Vec<u8>,
 }
 

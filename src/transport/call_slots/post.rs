@@ -35,9 +35,9 @@ const MAX_PREFETCH_BYTES: usize = 256;
 
 /// Posts of the same length that two members' wide memory holds before its first bytes are used again. Chosen: with more the first calls of a length find memory that has left
 /// the caches, and take 1.2 to 1.4 times as long; with 2, posts of up to 64 KiB do in all calls (docs/design.md, "Wide posts").
-const POSTS_IN_TURN: usize = 4;
-/// The least memory for them, in bytes (128 KiB). Chosen: what was written lately is still in its reader's first cache, and to write it again takes up to 1.1 times as long.
-const MIN_ROUND_BYTES: usize = WIDE_BYTES / 8;
+const POSTS_PER_CYCLE: usize = 4;
+/// The least memory for them, in bytes (128 KiB). Chosen: what was written lately is still in the L1 cache of its reader, and to write it again takes up to 1.1 times as long.
+const MIN_CYCLE_BYTES: usize = WIDE_BYTES / 8;
 
 /// How a member shows its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,9 +158,9 @@ impl CallSlots {
     /// buffer, else the first one. Two members use no more of it than they need.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
         let from = if self.pauses.spins { self.next } else { 0 };
-        let posts = POSTS_IN_TURN * len.next_multiple_of(WIDE_ALIGN_BYTES);
-        let round = if self.areas.len() == 2 { posts.clamp(MIN_ROUND_BYTES, WIDE_BYTES) } else { WIDE_BYTES };
-        let gap = self.gap_between(from, round, len).or_else(|| self.gap_between(0, round, len));
+        let posts = POSTS_PER_CYCLE * len.next_multiple_of(WIDE_ALIGN_BYTES);
+        let cycle = if self.areas.len() == 2 { posts.clamp(MIN_CYCLE_BYTES, WIDE_BYTES) } else { WIDE_BYTES };
+        let gap = self.gap_between(from, cycle, len).or_else(|| self.gap_between(0, cycle, len));
         gap.or_else(|| self.gap_between(0, WIDE_BYTES, len))
     }
 

@@ -160,7 +160,7 @@ fn posts_cycle_through_wide_memory() {
     assert_eq!(places(&mut writer, 13..16, sixth), [0; 3]);
 }
 
-/// Where all of its round is unread, a post of two members lies behind it.
+/// Where its whole cycle holds unread posts, a post of two members lies behind them.
 #[test]
 fn a_post_finds_room_behind_unread_ones() {
     let mut pools = two();
