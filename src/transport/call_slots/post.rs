@@ -28,7 +28,7 @@ const PIPELINE_BYTES: usize = match () {
 /// Shorter posts, in bytes, are not lent where each rank has a core of its own: to copy them takes less than to wait for all readers. Chosen: see there.
 pub(super) const MIN_LENT_BYTES: usize = if cfg!(any(test, miri)) { 64 } else { 2 << 10 };
 /// The same where ranks share cores, so that to wait for readers is one more turn for each. Chosen: see there.
-pub(super) const MIN_CROWDED_LENT_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 128 << 10 };
+pub(super) const MIN_CROWDED_LENT_BYTES: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 32 << 10 };
 
 /// Bytes of a post, at most, that are prefetched. Chosen: with 64, gathers of 8 to 16 ranks took up to 1.2 times as long.
 const MAX_PREFETCH_BYTES: usize = 256;
