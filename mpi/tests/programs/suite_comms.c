@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { THREADS = 3 };
+enum { THREADS = 3, PHASES = 3 };
 static int rounds;
 
 struct Own {
@@ -67,13 +67,13 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     int given = suite_begin(&argc, &argv, MPI_THREAD_MULTIPLE), many = given == MPI_THREAD_MULTIPLE;
     int all = argc > 1 ? atoi(argv[1]) : 200;
-    long before = 0;
+    long after[PHASES];
     for (int t = 0; t < THREADS; t++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &own[t].comm);
         own[t].thread = t;
     }
-    for (int half = 0; half < 2; half++) { /* what the first half needed must do for the second */
-        rounds = all / 2;
+    rounds = all / PHASES;
+    for (int phase = 0; phase < PHASES; phase++) { /* what the first needed must do for the others */
         for (int t = 0; t < THREADS; t++) {
             if (many)
                 pthread_create(&threads[t], NULL, work, &own[t]);
@@ -83,13 +83,13 @@ int main(int argc, char **argv)
         for (int t = 0; many && t < THREADS; t++)
             pthread_join(threads[t], NULL);
         MPI_Barrier(MPI_COMM_WORLD);
-        if (half == 0)
-            before = resident();
+        after[phase] = resident();
     }
-    long grown = (resident() - before) * sysconf(_SC_PAGESIZE);
-    long each = grown / (THREADS * 2 * (rounds ? rounds : 1)); /* bytes a communicator */
-    printf("rank %d: %d threads, %d communicators, %ld bytes more a communicator in the second half\n", suite_rank, many ? THREADS : 1,
-           4 * THREADS * rounds, each);
+    /* A leak stays in each phase. An allocator may take some hundred KiB more in one of them, when threads contend for its arenas. */
+    long second = after[1] - after[0], third = after[2] - after[1], grown = second < third ? second : third;
+    long each = grown * sysconf(_SC_PAGESIZE) / (THREADS * 2 * (rounds ? rounds : 1)); /* bytes a communicator */
+    printf("rank %d: %d threads, %d communicators, %ld bytes more a communicator in the second or third phase\n", suite_rank,
+           many ? THREADS : 1, 2 * PHASES * THREADS * rounds, each);
     if (each > 4096) /* one page each would be a leak */
         wrong("%ld bytes stay for each communicator", each);
     for (int t = 0; t < THREADS; t++)
