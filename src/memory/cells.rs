@@ -57,6 +57,10 @@ impl Area {
         self.0.read(at, to, len);
     }
 
+    pub(crate) unsafe fn read_by(&self, _stores: super::Stores, at: usize, to: *mut u8, len: usize) {
+        self.0.read(at, to, len);
+    }
+
     pub(crate) unsafe fn write(&self, at: usize, from: *const u8, len: usize) {
         self.0.write(at, from, len);
     }

@@ -58,8 +58,17 @@ impl Area {
     /// # Safety
     /// They lie inside, no process writes them meanwhile, and `to` is good for as many.
     pub(crate) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { self.read_by(Stores::Microcode, at, to, len) };
+    }
+
+    /// As [`Area::read`], by these stores.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn read_by(&self, stores: Stores, at: usize, to: *mut u8, len: usize) {
         // SAFETY: inside the mapping (`new`, the caller's promise).
-        unsafe { super::copy(self.map.as_mut_ptr().add(self.at + at), to, len) };
+        unsafe { stores.copy(self.map.as_mut_ptr().add(self.at + at), to, len) };
     }
 
     /// Copies `len` bytes at `from` to `at`.

@@ -373,7 +373,7 @@ unsafe impl Transport for Limited {
         self.inner.lend(bytes)
     }
 
-    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.inner.fetch(peer, lent, at, out)
     }
 

@@ -477,11 +477,11 @@ pub unsafe trait Transport: Send {
         None
     }
 
-    /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on.
+    /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on, to `out`: a part of so many bytes that are written together.
     ///
     /// # Errors
     /// When it has closed its endpoint, so that they may be others by now, or when they cannot be read.
-    fn fetch(&mut self, peer: u32, _lent: Lent, _at: usize, _out: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, peer: u32, _lent: Lent, _at: usize, _out: (&mut [u8], u64)) -> Result<()> {
         Err(argument(format!("rank {peer} lends nothing here")).with_peer(peer as usize))
     }
 

@@ -244,7 +244,7 @@ unsafe impl Transport for Node {
         if self.near { self.shm.lend(bytes) } else { None }
     }
 
-    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.shm.fetch(peer, lent, at, out)
     }
 

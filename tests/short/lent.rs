@@ -194,7 +194,8 @@ fn two_ranks_exchange_blocks_of_any_length() {
     for settings in [&[SPIN][..], &[]] {
         let results = run(vec![0; 2], settings, |world, comm| {
             let (mut random, r) = (Random(seed), comm.rank());
-            let lengths = [POST, POST + 8, POST + PIECE, 2 * POST - 8, 16 * POST + 8];
+            // Results of the last one go round the cache.
+            let lengths = [POST, POST + 8, POST + PIECE, 2 * POST - 8, 16 * POST + 8, 50 * POST];
             let other = |random: &mut Random| [0, 8, PIECE, PIECE + 8, POST, 9 * PIECE][random.below(6)];
             for (call, long) in lengths.into_iter().cycle().take(20).enumerate() {
                 let mut counts = [long / 8, other(&mut random) / 8];
@@ -220,6 +221,34 @@ fn two_ranks_exchange_blocks_of_any_length() {
         });
         results.into_iter().for_each(|result| result.unwrap());
     }
+}
+
+/// Vectors so long that the result goes round the cache are folded piece by piece, or at once where all lend theirs, in any kind of memory, also in place.
+#[test]
+fn long_vectors_are_folded_without_a_message() {
+    const P: usize = 5;
+    /// Elements of a vector of 10 MiB: from 48 MiB / P on they go round the cache.
+    const LEN: usize = (10 << 17) + 1;
+    let seed = seed();
+    let results = run(vec![0; P], &[], |world, comm| {
+        let mut random = Random(seed);
+        for call in 0..4 {
+            let kinds = if call == 3 { usize::MAX } else { random.below(1 << (2 * P)) };
+            let is_arena = |i: usize| kinds >> (2 * comm.rank() + i) & 1 == 1;
+            let rank = Rank { comm, arena: is_arena(0), call, len: LEN };
+            let (mut send, expected) = (rank.given()?, rank.folded());
+            let mut recv = memory(comm, is_arena(1), &vec![7; LEN])?;
+            let before = world.stats().messages;
+            comm.allreduce(&*send, &mut recv, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
+            assert!(*recv == *expected, "call {call} at {}", comm.rank());
+            comm.allreduce(InPlace, &mut send, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
+            assert!(*send == *expected, "call {call} at {} in place", comm.rank());
+            // A rank that waits for long tells others; by plan each would send some for each block.
+            assert!(world.stats().messages - before < 20, "call {call} goes by posts");
+        }
+        Ok(())
+    });
+    results.into_iter().for_each(|result| result.unwrap());
 }
 
 /// A rank that never comes to read what is lent to it is waited for, as long as the deadline says, and missed when it is gone.

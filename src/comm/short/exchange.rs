@@ -28,7 +28,7 @@ impl Run<'_, '_> {
         if lends {
             keep(self, send, &mut recv[ours.clone()]);
         }
-        let mut borrows = false;
+        let (footprint, mut borrows) = (recv.len(), false);
         for i in 0..pieces {
             let (out, into) = (piece(ours, i), piece(theirs, i));
             if i > 0 {
@@ -46,7 +46,8 @@ impl Run<'_, '_> {
                 // It read our last piece before it posted this one.
                 self.met();
                 borrows = self.has_lent(other)?;
-                self.read(other, 0, &mut recv[if borrows { theirs.clone() } else { into }])?;
+                let into = if borrows { theirs.clone() } else { into };
+                self.read_part_of(footprint, other, 0, &mut recv[into])?;
             }
         }
         Ok(())

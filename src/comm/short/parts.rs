@@ -89,7 +89,12 @@ impl Run<'_, '_> {
             return Ok(());
         }
         // What is lent in place is overwritten from here on: a rank that shows its part of the result has read all that it folds.
-        self.all(|member| 0..part(member).len(), |run, member| run.read(member, 0, &mut recv[part(member)]))
+        // In place the caches still have what is overwritten: it was read for a post.
+        let footprint = send.map_or(0, <[u8]>::len);
+        self.all(
+            |member| 0..part(member).len(),
+            |run, member| run.read_part_of(footprint, member, 0, &mut recv[part(member)]),
+        )
     }
 
     /// Folds our part of a piece, and shows it in a second step. `held` is memory for it.

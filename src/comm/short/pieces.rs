@@ -12,14 +12,17 @@ pub(super) const MAX_BCAST_BYTES: usize = 32 * PIECE_BYTES;
 /// The longest such allreduce, in bytes (1 MiB). Measured likewise: out of arena memory 4 MB take up to 1.3 times as long as by plan.
 pub(super) const MAX_ALLREDUCE_BYTES: usize = 8 * PIECE_BYTES;
 
-/// The longest block of such an allgather, in bytes (16 MiB). Measured likewise: longer ones out of arena memory take 1.1 to 1.3 times as long as by plan.
-pub(super) const MAX_ALLGATHER_BYTES: usize = 128 * PIECE_BYTES;
+/// The longest block of such an allgather, in bytes (64 MiB). Measured likewise: out of plain memory such blocks take 0.7 to 0.8 times as long as by plan, and as long out of arena memory; of
+/// longer ones of plain memory medians were up to 1.4 times as long.
+pub(super) const MAX_ALLGATHER_BYTES: usize = 512 * PIECE_BYTES;
 
 /// Bytes of a piece of vectors that no post holds, which more than two ranks fold (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
 const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
 /// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (8 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
 /// long out of arena memory.
 const MAX_LONG_BYTES: usize = 16 * MAX_WIDE_POST_BYTES;
+/// The same where ranks share cores (256 MiB). Measured likewise: 16 to 256 MiB took 0.6 to 1.0 times as long so.
+const MAX_CROWDED_BYTES: usize = 512 * MAX_WIDE_POST_BYTES;
 /// The same where the node has a core for each rank, and the communicator [`MIN_APART_RANKS`] ranks or more (16 MiB). Measured likewise: 8 MiB out of plain memory took 0.72 to 0.89 times as long so, 16 MiB 0.77 to 1.04, and 8 MiB out of arena memory 0.92 to 1.05.
 const MAX_APART_BYTES: usize = 2 * MAX_LONG_BYTES;
 /// The fewest ranks of such a communicator. Measured: with 4 ranks a plan is as fast, as they took 0.93 to 1.07 times as long in pieces.
@@ -35,8 +38,11 @@ pub(super) fn long_piece_bytes(len: usize) -> usize {
 /// cores.
 #[inline]
 pub(super) fn longest_part(len: usize, (ranks, crowded): (usize, bool), to_all: bool) -> usize {
-    let apart = !crowded && ranks >= MIN_APART_RANKS;
-    let most = if apart { MAX_APART_BYTES } else { MAX_LONG_BYTES };
+    let most = match crowded {
+        true => MAX_CROWDED_BYTES,
+        false if ranks >= MIN_APART_RANKS => MAX_APART_BYTES,
+        false => MAX_LONG_BYTES,
+    };
     if to_all && len <= most { long_piece_bytes(len) } else { len }
 }
 
@@ -109,7 +115,11 @@ mod tests {
                 let longest = (longest_part(len, ranks, true), longest_part(len, ranks, false));
                 assert_eq!(longest, (LONG_PIECE_BYTES, len));
             }
-            let most = if ranks == (MIN_APART_RANKS, false) { MAX_APART_BYTES } else { MAX_LONG_BYTES };
+            let most = match ranks {
+                (_, true) => MAX_CROWDED_BYTES,
+                (MIN_APART_RANKS, _) => MAX_APART_BYTES,
+                _ => MAX_LONG_BYTES,
+            };
             assert_eq!(longest_part(most, ranks, true), LONG_PIECE_BYTES);
             assert_eq!(longest_part(most + 1, ranks, true), most + 1);
         }

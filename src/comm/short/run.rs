@@ -400,15 +400,27 @@ impl Run<'_, '_> {
     /// Reads what `member` has posted, from byte `at` on.
     #[inline]
     pub(super) fn read(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
+        self.read_part_of(0, member, at, out)
+    }
+
+    /// As [`Run::read`], of a part of a result of `footprint` bytes.
+    #[inline]
+    pub(super) fn read_part_of(
+        &mut self,
+        footprint: usize,
+        member: usize,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         let (number, end) = (self.number, at + out.len());
         self.done.copied_bytes += out.len() as u64;
         match self.slots()?.place(member, number) {
             Place::Area(ready) if end <= ready => {
-                self.slots()?.read(member, number, at, out);
+                self.slots()?.read(member, number, at, out, footprint);
                 Ok(())
             }
-            Place::Area(_) => self.read_parts(member, at, out),
-            Place::Lent(lent) => self.fetch(member, lent, at, out),
+            Place::Area(_) => self.read_parts(footprint, member, at, out),
+            Place::Lent(lent) => self.fetch(member, lent, at, (out, footprint as u64)),
         }
     }
 
@@ -429,7 +441,7 @@ impl Run<'_, '_> {
     }
 
     /// As [`Run::read`], of what `member` is still writing.
-    fn read_parts(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
+    fn read_parts(&mut self, footprint: usize, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
         let (number, mut done) = (self.number, 0);
         let ready = |slots: &CallSlots| match slots.place(member, number) {
             Place::Area(ready) => ready.saturating_sub(at),
@@ -439,7 +451,7 @@ impl Run<'_, '_> {
             let slots = self.slots()?;
             let most = ready(slots).min(out.len());
             if most > done {
-                slots.read(member, number, at + done, &mut out[done..most]);
+                slots.read(member, number, at + done, &mut out[done..most], footprint);
                 done = most;
             } else {
                 self.turn(member, |slots| ready(slots) > done)?;
@@ -449,7 +461,7 @@ impl Run<'_, '_> {
     }
 
     /// As [`Run::read`], of bytes that `member` lends.
-    fn fetch(&mut self, member: usize, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, member: usize, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         let peer = self.world_rank(member);
         let Some(transport) = self.held.engine.transport() else {
             return Err(Error::new(ErrorKind::Aborted, "the endpoint is closed"));

@@ -20,8 +20,8 @@ mod tests;
 
 use super::cores::{Cores, Mark};
 use super::pauses::Pauses;
-use crate::memory::Way;
 use crate::memory::words::{Area, AtomicU64, Ordering};
+use crate::memory::{Way, long_copy_bytes};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -149,6 +149,8 @@ pub(crate) struct CallSlots {
     in_wide: [Range<usize>; SLOTS],
     /// Where in our wide memory the next post may begin: behind the last one.
     next: usize,
+    /// From this footprint on, in bytes, what is read goes round the cache.
+    long: usize,
     /// How long posts are written, where each rank has a core of its own.
     way: Way,
     index: usize,
@@ -237,8 +239,8 @@ impl CallSlots {
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
-        let in_wide = [const { 0..0 }; SLOTS];
-        Self { areas, mine, posted, passed: 0, wide, in_wide, next: 0, way, index, free, pauses, cores }
+        let (in_wide, long) = ([const { 0..0 }; SLOTS], long_copy_bytes(areas.len()));
+        Self { areas, mine, posted, passed: 0, wide, in_wide, next: 0, long, way, index, free, pauses, cores }
     }
 
     /// The number of members.

@@ -253,11 +253,12 @@ impl CallSlots {
         true
     }
 
-    /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area).
+    /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area). `footprint`: bytes that the call
+    /// writes at this rank, with these.
     ///
     /// # Panics
     /// When this ends behind [`MAX_WIDE_POST_BYTES`] bytes.
-    pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8]) {
+    pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8], footprint: usize) {
         let ends = |most: usize| at <= most && out.len() <= most - at;
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
         let area = &self.areas[member];
@@ -272,8 +273,9 @@ impl CallSlots {
             // The member has made no such post: a slot holds none of this length.
             None => return,
         };
+        let stores = if footprint >= self.long { Stores::AroundCache } else { Stores::Microcode };
         // SAFETY: what is read ends within the MAX_POST_BYTES of the slot or within wide memory (above), and `out` is ours. The member does not
         // write these bytes until we have passed this call; should it, we read other ones.
-        unsafe { memory.read(first + at, out.as_mut_ptr(), out.len()) };
+        unsafe { memory.read_by(stores, first + at, out.as_mut_ptr(), out.len()) };
     }
 }

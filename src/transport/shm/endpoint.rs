@@ -582,7 +582,7 @@ unsafe impl Transport for Shm {
         self.registrations.lend(bytes)
     }
 
-    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.fetch_lent(peer, lent, at, out)
     }
 

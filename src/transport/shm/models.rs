@@ -117,7 +117,7 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
                         }
                         assert_eq!(slots.look(other, call), Look::Posted(post));
                         let mut out = [0; 2];
-                        slots.read(other, call, 0, &mut out);
+                        slots.read(other, call, 0, &mut out, 0);
                         assert_eq!(out, what(other));
                     }
                     slots.pass(call + 1);
@@ -184,7 +184,7 @@ fn parts_of_a_post() {
                     thread::yield_now();
                 }
                 let mut out = [0; 8];
-                reader.read(0, call, at, &mut out);
+                reader.read(0, call, at, &mut out, 0);
                 assert_eq!(out, part);
             }
             reader.pass(call + 1);

@@ -18,13 +18,19 @@ impl Shm {
     }
 
     /// As [`Transport::fetch`](crate::transport::Transport::fetch).
-    pub(super) fn fetch_lent(&mut self, rank: u32, lent: Lent, at: usize, out: &mut [u8]) -> Result<()> {
+    pub(super) fn fetch_lent(
+        &mut self,
+        rank: u32,
+        lent: Lent,
+        at: usize,
+        (out, footprint): (&mut [u8], u64),
+    ) -> Result<()> {
         let peer = local_index(&self.locals, rank).and_then(|i| self.peers[i].as_deref_mut());
         let Some(peer) = peer else {
             return Err(argument(format!("rank {rank} is not mapped")).with_peer(rank as usize));
         };
         let at = lent.at.saturating_add(at as u64);
-        let piece = Piece { chunk: lent.chunk, fd: lent.fd, at, len: out.len(), footprint: 0 };
+        let piece = Piece { chunk: lent.chunk, fd: lent.fd, at, len: out.len(), footprint };
         // SAFETY: `out` has as many bytes, and is ours.
         let read = unsafe { peer.fetch(piece, out.as_mut_ptr()) };
         if !peer.valid() {

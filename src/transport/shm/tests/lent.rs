@@ -7,7 +7,7 @@ use crate::transport::{Access, Lent, Transport};
 /// Reads `len` bytes that the first rank lends, at the second.
 fn fetch(ranks: &mut [Rank], lent: Lent, at: usize, len: usize) -> crate::Result<Vec<u8>> {
     let mut out = vec![0; len];
-    ranks[1].wire.fetch(10, lent, at, &mut out).map(|()| out)
+    ranks[1].wire.fetch(10, lent, at, (&mut out, 0)).map(|()| out)
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn wrong_places_and_peers_are_errors() {
         assert_eq!((e.kind(), e.peer()), (kind, Some(10)), "{wrong:?}: {e}");
     }
     assert_eq!(fetch(&mut ranks, lent, LEN - 10, 10).unwrap(), [0; 10]);
-    let e = ranks[1].wire.fetch(11, lent, 0, &mut [0]).unwrap_err();
+    let e = ranks[1].wire.fetch(11, lent, 0, (&mut [0], 0)).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Argument, "{e}");
     // What is read of a peer that has closed may be anything.
     ranks[0].wire.close().unwrap();

@@ -71,7 +71,7 @@ fn call_slots_between_threads() {
                             thread::yield_now();
                         }
                         let mut out = vec![0; len];
-                        slots.read(1 - me, call, 0, &mut out);
+                        slots.read(1 - me, call, 0, &mut out, 0);
                         assert_eq!(out, vec![value(1 - me, call); len]);
                     }
                     if call % 3 > 0 {
