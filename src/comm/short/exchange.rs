@@ -24,7 +24,7 @@ impl Run<'_, '_> {
         let pieces = ours.len().max(theirs.len()).div_ceil(PIECE_BYTES);
         self.reserve(pieces - 1);
         let whole = send.unwrap_or_else(|| &recv[ours.clone()]);
-        let lends = self.lend_or_post(whole, &whole[..whole.len().min(PIECE_BYTES)])?;
+        let lends = self.lend_or_post(whole, [&whole[..whole.len().min(PIECE_BYTES)]])?;
         if lends {
             keep(self, send, &mut recv[ours.clone()]);
         }

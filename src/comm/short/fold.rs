@@ -333,7 +333,7 @@ impl Run<'_, '_> {
         let theirs = if self.rank() == 0 { part.end..send.unwrap_or(recv).len() } else { 0..part.start };
         match send {
             Some(send) => {
-                self.lend_or_post(send, &send[theirs])?;
+                self.lend_or_post(send, [&send[theirs]])?;
             }
             None => {
                 self.post(&recv[theirs])?;

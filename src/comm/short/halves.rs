@@ -64,7 +64,7 @@ impl Run<'_, '_> {
     ) -> Result<bool> {
         let (other, Piece { ours, theirs }) = (1 - self.rank(), piece);
         let lent = match send {
-            Some(send) => self.lend_or_post(send, &send[theirs.clone()])?,
+            Some(send) => self.lend_or_post(send, [&send[theirs.clone()]])?,
             // The other rank has read these before it shows its half of the result, which comes there.
             None => {
                 self.lend(&recv[theirs.clone()], Readers::All)?;

@@ -9,16 +9,18 @@ use crate::transport::call_slots::MAX_POST_BYTES;
 pub(super) struct At {
     pub(super) posted: usize,
     pub(super) lent: usize,
+    /// Bytes that the posts of ranks before ours leave out ahead of these: what each of them combines itself, no other rank reads.
+    pub(super) left_out: usize,
 }
 
 impl At {
     pub(super) fn same(at: usize) -> Self {
-        Self { posted: at, lent: at }
+        Self { posted: at, lent: at, left_out: 0 }
     }
 
     /// So many bytes behind it.
     pub(super) fn behind(self, bytes: usize) -> Self {
-        Self { posted: self.posted + bytes, lent: self.lent + bytes }
+        Self { posted: self.posted + bytes, lent: self.lent + bytes, ..self }
     }
 }
 

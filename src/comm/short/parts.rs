@@ -10,10 +10,11 @@ use crate::error::Result;
 use crate::ops::Reducer;
 use std::ops::Range;
 
-/// The part of a vector of `len` bytes, of whole elements of `element` bytes, that rank `rank` of `size` folds.
+/// The part of a vector of `len` bytes, of whole elements of `element` bytes, that rank `rank` of `size` folds. Those before one that is not empty are equally long.
 fn part(len: usize, element: usize, (rank, size): (usize, usize)) -> Range<usize> {
-    let elements = len / element;
-    elements * rank / size * element..elements * (rank + 1) / size * element
+    let bytes = (len / element).div_ceil(size) * element;
+    let at = |rank: usize| len.min(rank * bytes);
+    at(rank)..at(rank + 1)
 }
 
 impl Run<'_, '_> {
@@ -33,23 +34,29 @@ impl Run<'_, '_> {
         let piece = |i| i * most..len.min((i + 1) * most);
         // Of several pieces only by ranks that can lend the result, too.
         let lends = pieces == 1 || self.lent(recv)?.is_some();
-        self.show(send.unwrap_or(recv), piece(0), lends)?;
+        self.show(send.unwrap_or(recv), piece(0), element, lends)?;
         if pieces > 1 && lends && self.all_lend()? {
             return self.fold_long_piece(root, send, recv, 0..len, by);
         }
         for i in 0..pieces {
             if i > 0 {
                 self.step()?;
-                self.show(send.unwrap_or(recv), piece(i), lends)?;
+                self.show(send.unwrap_or(recv), piece(i), element, lends)?;
             }
             self.fold_long_piece(root, send, recv, piece(i), by)?;
         }
         Ok(())
     }
 
-    /// Posts this piece of our vector; or lends all of it, if it `lends` and the vector can be lent.
-    fn show(&mut self, vector: &[u8], piece: Range<usize>, lends: bool) -> Result<()> {
-        if lends { self.lend_or_post(vector, &vector[piece]).map(|_| ()) } else { self.post(&vector[piece]) }
+    /// Posts this piece of our vector, all but the part that we fold; or lends all of the vector, if it `lends` and the vector can be lent.
+    fn show(&mut self, vector: &[u8], piece: Range<usize>, element: usize, lends: bool) -> Result<()> {
+        let piece = &vector[piece];
+        let ours = part(piece.len(), element, (self.rank(), self.size()));
+        let others = [&piece[..ours.start], &piece[ours.end..]];
+        match lends {
+            true => self.lend_or_post(vector, others).map(|_| ()),
+            false => self.post_pieces(others.into_iter()),
+        }
     }
 
     /// Whether all ranks have lent their vectors in this step. We have shown ours.
@@ -80,7 +87,7 @@ impl Run<'_, '_> {
             piece.start + part.start..piece.start + part.end
         };
         let ours = part(mine);
-        let at = At { posted: ours.start - piece.start, lent: ours.start };
+        let at = At { posted: ours.start - piece.start, lent: ours.start, left_out: part(0).len() };
         let mut held = std::mem::take(&mut self.held.short_calls.part);
         let done = self.fold_ours((root, send), recv, (ours, at), (&mut held, by));
         self.held.short_calls.part = held;
@@ -109,15 +116,15 @@ impl Run<'_, '_> {
         if root.is_some_and(|root| root != mine) {
             held.clear();
             held.resize(ours.len(), 0);
-            let own = send.map_or(Own::Posted, |send| Own::At(&send[ours]));
+            // Only a root has its contribution in `recv`.
+            let own = Own::At(send.map_or(&[], |send| &send[ours]));
             self.fold_pieces(own, at, held, by)?;
             self.step()?;
             return self.post(held);
         }
         let own = match send {
             Some(send) => Own::At(&send[ours.clone()]),
-            None if self.has_lent(mine)? => Own::InPlace(held),
-            None => Own::Posted,
+            None => Own::InPlace(held),
         };
         self.fold_pieces(own, at, &mut recv[ours.clone()], by)?;
         self.step()?;

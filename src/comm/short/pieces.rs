@@ -74,7 +74,7 @@ impl Run<'_, '_> {
             return self.lend(bytes, Readers::All);
         }
         let (first, others) = bytes.split_at(PIECE_BYTES);
-        if self.lend_or_post(bytes, first)? {
+        if self.lend_or_post(bytes, [first])? {
             return Ok(());
         }
         others.chunks(PIECE_BYTES).try_for_each(|piece| {

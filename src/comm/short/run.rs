@@ -218,10 +218,7 @@ impl Run<'_, '_> {
     /// As [`Run::lend`] to all, of the blocks of all ranks; where they cannot be lent, all but `ours` are posted, which no other rank reads.
     #[inline]
     pub(super) fn lend_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
-        match self.lent(bytes)? {
-            None => self.post_blocks(bytes, ours),
-            Some(lent) => self.post_lent(lent, bytes.len(), Readers::All),
-        }
+        self.lend_or_post(bytes, [&bytes[..ours.start], &bytes[ours.end..]]).map(|_| ())
     }
 
     /// Posts the blocks of all ranks but `ours`.
@@ -237,11 +234,15 @@ impl Run<'_, '_> {
         self.read(member, (of - left_out) * out.len(), out)
     }
 
-    /// As [`Run::lend`] to all; where these bytes cannot be lent, this part of them is posted. Returns whether they are lent.
-    pub(super) fn lend_or_post(&mut self, bytes: &[u8], part: &[u8]) -> Result<bool> {
+    /// As [`Run::lend`] to all; where these bytes cannot be lent, these pieces of them are posted one behind the other. Returns whether they are lent.
+    pub(super) fn lend_or_post<'p>(
+        &mut self,
+        bytes: &[u8],
+        pieces: impl IntoIterator<Item = &'p [u8], IntoIter: Clone>,
+    ) -> Result<bool> {
         let lent = self.lent(bytes)?;
         match lent {
-            None => self.post(part)?,
+            None => self.post_pieces(pieces.into_iter())?,
             Some(lent) => self.post_lent(lent, bytes.len(), Readers::All)?,
         }
         Ok(lent.is_some())
@@ -428,7 +429,8 @@ impl Run<'_, '_> {
     #[inline(always)]
     pub(super) fn receive(&mut self, member: usize, at: At, out: &mut [u8]) -> Result<()> {
         let (number, ours, mine) = (self.number, self.ours, self.rank());
-        if self.slots()?.take(member, number, ours, at.posted, out) {
+        let posted = if member < mine { at.posted.saturating_sub(at.left_out) } else { at.posted };
+        if self.slots()?.take(member, number, ours, posted, out) {
             self.done.arrivals += u64::from(member != mine);
             self.done.copied_bytes += out.len() as u64;
             return Ok(());
@@ -436,8 +438,8 @@ impl Run<'_, '_> {
         if member != mine {
             self.await_post(member)?;
         }
-        let lent = at.lent != at.posted && self.has_lent(member)?;
-        self.read(member, if lent { at.lent } else { at.posted }, out)
+        let lent = at.lent != posted && self.has_lent(member)?;
+        self.read(member, if lent { at.lent } else { posted }, out)
     }
 
     /// As [`Run::read`], of what `member` is still writing.
