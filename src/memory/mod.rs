@@ -11,6 +11,7 @@ mod mapping;
 pub(crate) mod mapping;
 #[cfg(not(miri))]
 pub(crate) mod memfd;
+mod trial;
 mod way;
 pub(crate) mod words;
 
@@ -18,4 +19,5 @@ pub(crate) use copy::{copy, copy_around_cache, copy_by_vectors, copy_slice, long
 #[cfg(miri)]
 pub(crate) use mapping as memfd;
 pub use mapping::Mapping;
+pub(crate) use trial::Trial;
 pub(crate) use way::{Stores, Way};

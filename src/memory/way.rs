@@ -7,14 +7,14 @@
 //! while a process runs. So the writer looks at the clock around a few parts, and tries another way now and then. What one rank finds
 //! concerns itself alone.
 
-use super::{copy, copy_around_cache, copy_by_vectors};
+use super::{Trial, copy, copy_around_cache, copy_by_vectors};
 use std::time::Instant;
 
 /// Shorter parts, in bytes, go through the cache. Chosen: a look at the clock (25 ns) is a small part of what longer ones take.
 const MIN_WEIGHED_BYTES: usize = 16 << 10;
 /// Parts that are timed before a trial. Chosen: the least of some tells what a part takes when the thread is not interrupted.
 const TIMED_PARTS: u32 = 8;
-/// Parts of a trial. The first one meets what the other way has left in the caches, and does not count. Chosen: few.
+/// Parts of a trial. Chosen: few.
 const TRIAL_PARTS: u32 = 4;
 /// What the writer's time counts for where it goes round the cache, as its reader then fetches from memory. Chosen: through a common cache
 /// the writer took up to 2.3 times as long as round it, where several write at once, and all together less; without one 3 to 12 times.
@@ -68,12 +68,8 @@ pub(crate) struct Way {
     through: Stores,
     /// The first of the two others was tried in vain: the second is tried next.
     second: bool,
-    /// Parts since the last trial, and how many there are to be before the next.
-    parts: u32,
-    rest: u32,
-    /// The least time of a byte, in picoseconds, weighed: of the parts before a trial, and of those in it.
-    usual: u64,
-    tried: u64,
+    /// By the time of a byte, in picoseconds, weighed.
+    trial: Trial,
 }
 
 impl Default for Way {
@@ -82,10 +78,7 @@ impl Default for Way {
             stores: Microcode,
             through: Microcode,
             second: false,
-            parts: 0,
-            rest: TIMED_PARTS,
-            usual: u64::MAX,
-            tried: u64::MAX,
+            trial: Trial::new(TIMED_PARTS, TRIAL_PARTS),
         }
     }
 }
@@ -108,50 +101,34 @@ impl Way {
 
     /// How the next part is written, and whether it is to be [timed](Way::timed).
     fn next(&mut self) -> (Stores, bool) {
-        let timed = self.parts + TIMED_PARTS >= self.rest;
-        self.parts += u32::from(!timed);
+        let timed = self.trial.next();
         (self.now(), timed)
     }
 
-    fn is_trial(&self) -> bool {
-        self.parts >= self.rest
-    }
-
     fn now(&self) -> Stores {
-        if self.is_trial() { self.stores.other(self.second) } else { self.stores }
+        if self.trial.is_on() { self.stores.other(self.second) } else { self.stores }
     }
 
-    /// A byte of this part took so long to write.
+    /// A byte of this part took so long to write. Trials become rarer when both other ways were tried in vain.
     fn timed(&mut self, picoseconds: u64) {
         let weight = if self.now() == AroundCache { AROUND_WEIGHT } else { 1 };
-        let picoseconds = picoseconds.saturating_mul(weight);
-        if !self.is_trial() {
-            self.usual = self.usual.min(picoseconds);
-        } else if self.parts > self.rest {
-            self.tried = self.tried.min(picoseconds);
-        }
-        self.parts += 1;
-        if self.parts >= self.rest + TRIAL_PARTS {
-            self.conclude();
-        }
-    }
-
-    /// A trial is over. Trials become rarer when both other ways were tried in vain.
-    fn conclude(&mut self) {
-        let tried = self.stores.other(self.second);
-        // An eighth less: what is about even stays as it is.
-        if self.tried < self.usual - self.usual / 8 {
-            (self.stores, self.second, self.rest) = (tried, false, 2 * TIMED_PARTS);
-            if tried != AroundCache {
-                self.through = tried;
+        match self.trial.timed(picoseconds.saturating_mul(weight)) {
+            None => {}
+            Some(true) => {
+                self.stores = self.stores.other(self.second);
+                (self.second, *self.trial.rest()) = (false, 2 * TIMED_PARTS);
+                if self.stores != AroundCache {
+                    self.through = self.stores;
+                }
             }
-        } else {
-            if self.second {
-                self.rest = (2 * self.rest).min(MAX_REST_PARTS);
+            Some(false) => {
+                let rest = self.trial.rest();
+                if self.second {
+                    *rest = (2 * *rest).min(MAX_REST_PARTS);
+                }
+                self.second = !self.second;
             }
-            self.second = !self.second;
         }
-        (self.parts, self.usual, self.tried) = (0, u64::MAX, u64::MAX);
     }
 }
 

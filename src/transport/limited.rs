@@ -373,6 +373,10 @@ unsafe impl Transport for Limited {
         self.inner.lend(bytes)
     }
 
+    fn reads_memory_of(&mut self, peer: u32) -> bool {
+        self.inner.reads_memory_of(peer)
+    }
+
     fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.inner.fetch(peer, lent, at, out)
     }

@@ -186,14 +186,28 @@ pub struct Remote {
     pub key: u64,
 }
 
-/// Where ranks of a node find bytes that one of them lends: in shared memory of its endpoint, which they map.
+/// Where ranks of a node find bytes that one of them lends: in shared memory of its endpoint, which they map, or in other memory of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lent {
     /// Number and descriptor of the file.
     pub(crate) chunk: u32,
     pub(crate) fd: u32,
-    /// Offset in it, in bytes.
+    /// Offset in it, in bytes; or the address of what lies in no file.
     pub(crate) at: u64,
+}
+
+impl Lent {
+    /// The number of no file.
+    const NO_CHUNK: u32 = u32::MAX;
+
+    /// Bytes anywhere in our memory, for a rank that [reads](Transport::reads_memory_of) it.
+    pub(crate) fn unmapped(bytes: &[u8]) -> Self {
+        Self { chunk: Self::NO_CHUNK, fd: 0, at: bytes.as_ptr().addr() as u64 }
+    }
+
+    pub(crate) fn is_unmapped(self) -> bool {
+        self.chunk == Self::NO_CHUNK
+    }
 }
 
 /// What an endpoint of RDMA hardware has counted since it was opened.
@@ -475,6 +489,11 @@ pub unsafe trait Transport: Send {
     /// Where ranks of our node find these bytes, if they lie in memory from [`Transport::share`] that is registered.
     fn lend(&self, _bytes: &[u8]) -> Option<Lent> {
         None
+    }
+
+    /// Whether the kernel lets us read all memory of `peer`, a rank of our node.
+    fn reads_memory_of(&mut self, _peer: u32) -> bool {
+        false
     }
 
     /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on, to `out`: a part of so many bytes that are written together.

@@ -244,6 +244,10 @@ unsafe impl Transport for Node {
         if self.near { self.shm.lend(bytes) } else { None }
     }
 
+    fn reads_memory_of(&mut self, peer: u32) -> bool {
+        self.near && self.shm.reads_memory_of(peer)
+    }
+
     fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.shm.fetch(peer, lent, at, out)
     }

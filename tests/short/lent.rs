@@ -223,6 +223,43 @@ fn two_ranks_exchange_blocks_of_any_length() {
     }
 }
 
+/// Two ranks with plain memory try to read each other's by address: from the third call of a kind and length on for three calls, and then again now and then. What was sent
+/// is overwritten as soon as a call has returned.
+#[test]
+fn plain_memory_comes_as_it_was_while_both_ways_are_tried() {
+    let seed = seed();
+    let results = run(vec![0; 2], &[SPIN], |_, comm| {
+        let (mut random, r, other) = (Random(seed), comm.rank(), comm.dup()?);
+        for len in [2048, 16_384, 16_385, 70_000, 140_000] {
+            for call in 0..40 {
+                let comm = if random.below(4) == 0 { &other } else { comm };
+                let (root, short) = (random.below(2), random.below(2048));
+                let mut data = given(call, r, len);
+                comm.bcast(&mut data, root)?;
+                assert!(data == given(call, root, len), "bcast {call} of {len} from {root} at {r}");
+                data.fill(1);
+                let (mut send, mut all) = (given(call, r, len), vec![7; 2 * len]);
+                comm.allgather(&send, &mut all)?;
+                send.fill(2);
+                assert!(
+                    all == [given(call, 0, len), given(call, 1, len)].concat(),
+                    "allgather {call} of {len} at {r}"
+                );
+                let mut counts = [len, short];
+                counts.rotate_left(random.below(2));
+                let mut send = given(call, r, counts[r]);
+                let mut all = vec![7; len + short];
+                comm.allgatherv(&send, &mut all, &counts)?;
+                send.fill(3);
+                let expected = [given(call, 0, counts[0]), given(call, 1, counts[1])].concat();
+                assert!(all == expected, "allgatherv {call} of {counts:?} at {r}");
+            }
+        }
+        Ok(())
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
 /// Vectors so long that the result goes round the cache are folded piece by piece, or at once where all lend theirs, in any kind of memory, also in place.
 #[test]
 fn long_vectors_are_folded_without_a_message() {

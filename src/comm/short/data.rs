@@ -73,11 +73,15 @@ impl Communicator {
             |h| [root, len].iter().for_each(|w| h.word(*w as u64)),
             |run| {
                 run.reserve_pieces(len);
+                if run.size() == 2 {
+                    run.may_attach(1 - root, true, len)?;
+                }
                 if root == run.rank() {
                     return run.lend_pieces(data);
                 }
                 run.post_nothing()?;
-                run.read_pieces(root, data)
+                run.read_pieces(root, data)?;
+                run.attach_ended()
             },
         )
     }
@@ -142,14 +146,23 @@ impl Communicator {
             },
             |run| {
                 let ours = blocks.of(run.rank());
+                if run.size() == 2 {
+                    let judge = usize::from(blocks.of(0).len() == longest);
+                    run.may_attach(judge, false, longest)?;
+                }
                 if post < longest {
-                    return run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()));
+                    run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()))?;
+                    return run.attach_ended();
                 }
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
                 let part = |member| 0..blocks.of(member).len();
-                run.all(part, |run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
+                run.all(part, |run, member| {
+                    run.attach_began(member)?;
+                    run.read(member, 0, &mut recv[blocks.of(member)])
+                })?;
+                run.attach_ended()
             },
         )
     }

@@ -45,6 +45,9 @@ impl Run<'_, '_> {
                 self.await_post(other)?;
                 // It read our last piece before it posted this one.
                 self.met();
+                if i == 0 {
+                    self.attach_began(other)?;
+                }
                 borrows = self.has_lent(other)?;
                 let into = if borrows { theirs.clone() } else { into };
                 self.read_part_of(footprint, other, 0, &mut recv[into])?;

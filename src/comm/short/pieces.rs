@@ -87,6 +87,7 @@ impl Run<'_, '_> {
     #[inline]
     pub(super) fn read_pieces(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
         self.await_post(member)?;
+        self.attach_began(member)?;
         if out.len() <= PIECE_BYTES || self.has_lent(member)? {
             return self.read(member, 0, out);
         }

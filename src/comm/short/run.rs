@@ -1,5 +1,6 @@
 //! A short call under way: posting, waiting for the other members, and reading what they have posted.
 
+use super::cross_memory::Attach;
 use super::levels::At;
 use super::state::{EARLIER, ShortState};
 use crate::buffer::Wire;
@@ -77,6 +78,8 @@ pub(super) struct Run<'a, 'b> {
     threads: bool,
     /// The members that read what this rank has lent, and the last number under which it has.
     lent_to: Option<(Readers, u64)>,
+    /// What is tried in it by cross-memory attach.
+    pub(super) attach: Option<Attach>,
     waiting: Waiting,
     pub(super) done: Counts,
 }
@@ -152,9 +155,9 @@ impl Communicator {
             None => (0, Post { code, hash, past: 0 }),
         };
         let (threads, done) = (false, Counts::default());
-        let lent_to = None;
+        let (lent_to, attach) = (None, None);
         let mut run =
-            Run { held, context, slots, meta, shape, number, ours, threads, lent_to, waiting, done };
+            Run { held, context, slots, meta, shape, number, ours, threads, lent_to, attach, waiting, done };
         match body(&mut run).and_then(|result| run.leave().map(|()| result)) {
             Ok(result) => {
                 run.held.engine.leave_short(&meta, begun, &run.done);
@@ -180,8 +183,12 @@ impl Run<'_, '_> {
         self.slots.is_none()
     }
 
-    fn state(&mut self) -> Result<&mut ShortState> {
+    pub(super) fn state(&mut self) -> Result<&mut ShortState> {
         self.held.short_calls.state(self.slots.unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn slots(&mut self) -> Result<&mut CallSlots> {
@@ -274,7 +281,8 @@ impl Run<'_, '_> {
         if self.is_alone() || !self.slots()?.lends(bytes.len()) || Wire::goes_on(self.held) {
             return Ok(None);
         }
-        Ok(self.held.engine.transport().and_then(|transport| transport.lend(bytes)))
+        let mapped = self.held.engine.transport().and_then(|transport| transport.lend(bytes));
+        Ok(mapped.or_else(|| self.by_address(bytes)))
     }
 
     fn post_lent(&mut self, lent: Lent, len: usize, readers: Readers) -> Result<()> {

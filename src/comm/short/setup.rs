@@ -1,5 +1,6 @@
 //! Which communicators have short calls, and their slots.
 
+use super::cross_memory::Choices;
 use super::state::ShortHandle;
 use crate::buffer::Wire;
 use crate::comm::list::ENTRIES_IN_PLACE;
@@ -8,7 +9,9 @@ use crate::comm::shared::Shared;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::plan::registry::Operation;
+use crate::select::Adapt;
 use crate::transport::SlotPool;
+use crate::transport::call_slots::CallSlots;
 
 /// The most ranks of a communicator with short calls: each reads the flags of all others, a cache line of each. Chosen;
 /// larger communicators run plans.
@@ -88,7 +91,18 @@ impl Shared {
                 .filter(|op| !self.selection.names(**op))
                 .fold(0, |set, op| set | 1 << op.code()),
         };
-        Ok(Some(self.short_calls.add(slots, operations)))
+        let choices = self.choices(&slots, members);
+        Ok(Some(self.short_calls.add(slots, operations, choices)))
+    }
+
+    /// What two ranks try by cross-memory attach, if anything is to be tried.
+    fn choices(&mut self, slots: &CallSlots, members: &[(u32, u64)]) -> Option<Choices> {
+        let [a, b] = *members else { return None };
+        let (other, _) = if slots.rank() == 0 { b } else { a };
+        let tries = self.adapt != Adapt::Off;
+        let is_able =
+            tries && self.engine.transport().is_some_and(|transport| transport.reads_memory_of(other));
+        Choices::new(slots, is_able)
     }
 
     /// The same for all ranks, which give the same ticket when they start.

@@ -1,6 +1,7 @@
 //! The short calls of a world's communicators: their slots, and what was done in them (numbers of calls, hashes, the last
 //! calls).
 
+use super::cross_memory::Choices;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::plan::registry::Operation;
@@ -35,6 +36,8 @@ pub(super) struct ShortState {
     /// The operations that take this way, as a set of their codes.
     operations: u32,
     calls: Calls,
+    /// Which long posts of two ranks are posted by address, where that is tried.
+    pub(super) choices: Option<Choices>,
     owner: Weak<()>,
 }
 
@@ -115,13 +118,14 @@ impl ShortCalls {
     }
 
     /// Takes in a communicator's slots, for `operations` (a set of codes).
-    pub(super) fn add(&mut self, slots: CallSlots, operations: u32) -> ShortHandle {
+    pub(super) fn add(&mut self, slots: CallSlots, operations: u32, choices: Option<Choices>) -> ShortHandle {
         let needed = partials_bytes(slots.size());
         if self.partials.len() < needed {
             self.partials.resize(needed, 0);
         }
         let (owner, crowded) = (Arc::new(()), slots.is_crowded());
-        let state = ShortState { slots, operations, calls: Calls::default(), owner: Arc::downgrade(&owner) };
+        let (calls, alive) = (Calls::default(), Arc::downgrade(&owner));
+        let state = ShortState { slots, operations, calls, choices, owner: alive };
         let index = match self.list.iter().position(Option::is_none) {
             Some(index) => index,
             None => {

@@ -51,6 +51,8 @@ const USUAL_SLOTS: usize = 8;
 const GENERATION: usize = 0;
 /// Offset of the member's core when it last shared one with another thread, as a [`Mark`].
 const CORE: usize = 8;
+/// Offset of what the member [wants](CallSlots::wanted) of the other one, of two.
+const WANTED: usize = 16;
 /// Offset of the number of calls that the member has passed.
 const PASSED: usize = 128;
 /// Offset of the first slot.
@@ -147,6 +149,8 @@ pub(crate) struct CallSlots {
     wide: bool,
     /// By slot: where its post lies in our wide memory.
     in_wide: [Range<usize>; SLOTS],
+    /// When this rank entered the call, as long posts and those that are lent tell.
+    entered: u64,
     /// Where in our wide memory the next post may begin: behind the last one.
     next: usize,
     /// From this footprint on, in bytes, what is read goes round the cache.
@@ -194,7 +198,7 @@ impl MemberArea {
 
     /// Clears it for new slots. Other ranks see this when they have its ticket.
     pub(super) fn clear(&self) {
-        [PASSED, CORE].iter().for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
+        [PASSED, CORE, WANTED].iter().for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
         for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
             self.slot(slot, word).store(0, Ordering::Relaxed);
         }
@@ -240,7 +244,27 @@ impl CallSlots {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, way) = ([0; SLOTS], Way::default());
         let (in_wide, long) = ([const { 0..0 }; SLOTS], long_copy_bytes(areas.len()));
-        Self { areas, mine, posted, passed: 0, wide, in_wide, next: 0, long, way, index, free, pauses, cores }
+        Self {
+            areas,
+            mine,
+            posted,
+            passed: 0,
+            wide,
+            in_wide,
+            entered: 0,
+            next: 0,
+            long,
+            way,
+            index,
+            free,
+            pauses,
+            cores,
+        }
+    }
+
+    /// Our rank among the members.
+    pub(crate) fn rank(&self) -> usize {
+        self.mine
     }
 
     /// The number of members.

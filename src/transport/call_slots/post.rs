@@ -2,7 +2,7 @@
 
 use super::{
     BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
-    PAST, Post, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    PAST, Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
 };
 use crate::memory::Stores;
 use crate::memory::words::Ordering;
@@ -18,6 +18,8 @@ const IS_LENT: u64 = 1 << 9;
 const WHERE: usize = BYTES;
 /// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
 const EXTENT: usize = BYTES + 8;
+/// Offset of when the member entered the call that such a post is of.
+const ENTERED: usize = BYTES + 16;
 /// Bytes of a part of a long post, where each rank has a core of its own: readers copy one part while the next is written. Chosen: see docs/design.md,
 /// "Wide posts".
 const PIPELINE_BYTES: usize = match () {
@@ -58,6 +60,38 @@ impl CallSlots {
             _ => return false,
         };
         self.wide && len >= least
+    }
+
+    /// Whether ranks spin, each on a core of its own, and have memory for long posts.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.wide && self.pauses.spins
+    }
+
+    /// What `member` wants of the other member's posts; its bits mean what the callers make of them.
+    #[inline]
+    pub(crate) fn wanted(&self, member: usize) -> u64 {
+        self.areas[member].count(WANTED).load(Ordering::Relaxed)
+    }
+
+    /// Says what this rank wants.
+    #[inline]
+    pub(crate) fn want(&self, bits: u64) {
+        let word = self.areas[self.mine].count(WANTED);
+        if word.load(Ordering::Relaxed) != bits {
+            word.store(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// This rank enters a call at this time, in nanoseconds of a clock that all members have.
+    #[inline]
+    pub(crate) fn enter(&mut self, time: u64) {
+        self.entered = time;
+    }
+
+    /// When `member` entered call `sequence`, if its post is long or lent; else 0.
+    pub(crate) fn entered(&self, member: usize, sequence: u64) -> u64 {
+        let slot = |word| self.areas[member].slot(sequence, word).load(Ordering::Relaxed);
+        if slot(FLAG) & (IS_WIDE | IS_LENT) == 0 { 0 } else { slot(ENTERED) }
     }
 
     /// Posts `post` and the concatenated `pieces` in call `sequence`. The caller has found [room](CallSlots::room) for as many bytes. `read`: other
@@ -118,6 +152,7 @@ impl CallSlots {
         let spins = self.pauses.spins;
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
+        area.slot(sequence, ENTERED).store(self.entered, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
         let most = if spins { PIPELINE_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
@@ -182,6 +217,7 @@ impl CallSlots {
         let area = &self.areas[self.mine];
         area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
         area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
+        area.slot(sequence, ENTERED).store(self.entered, Ordering::Relaxed);
         self.show(sequence, post, IS_LENT);
         (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (sequence + 1, 0..0);
     }

@@ -582,6 +582,11 @@ unsafe impl Transport for Shm {
         self.registrations.lend(bytes)
     }
 
+    fn reads_memory_of(&mut self, peer: u32) -> bool {
+        let peer = local_index(&self.locals, peer).and_then(|i| self.peers[i].as_deref());
+        peer.is_some_and(|peer| peer.read_memory(None, &mut []).is_ok())
+    }
+
     fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
         self.fetch_lent(peer, lent, at, out)
     }

@@ -101,6 +101,45 @@ impl Peer {
         Ok(())
     }
 
+    /// Copies bytes from memory of its process, by the kernel: from address `at` on to `out`; without `at` none.
+    ///
+    /// # Errors
+    /// When the kernel refuses, when there is no such memory, or when the process is another one by now.
+    pub(super) fn read_memory(&self, at: Option<u64>, out: &mut [u8]) -> io::Result<()> {
+        if cfg!(miri) {
+            return Err(io::Error::other("Miri does not know the system call"));
+        }
+        let pid = libc::pid_t::try_from(self.address.pid).map_err(io::Error::other)?;
+        let address = |at: u64| usize::try_from(at).map_err(io::Error::other);
+        // The nonce in the same call: a process that has got the peer's number has none, or another one.
+        let mut nonce = [0u8; 8];
+        let segment = |at: *mut libc::c_void, len| libc::iovec { iov_base: at, iov_len: len };
+        let far = |at: usize, len| segment(std::ptr::without_provenance_mut(at), len);
+        let remote = [
+            far(address(self.segment.nonce_address())?, nonce.len()),
+            far(address(at.unwrap_or(0))?, out.len()),
+        ];
+        let local =
+            [segment(nonce.as_mut_ptr().cast(), nonce.len()), segment(out.as_mut_ptr().cast(), out.len())];
+        let wanted = nonce.len() + out.len();
+        let count = if out.is_empty() { 1 } else { 2 };
+        // SAFETY: the kernel writes to the local segments only, which are ours and no longer than their memory; `count` of either kind are there. It checks the
+        // remote ones itself.
+        let read = unsafe { libc::process_vm_readv(pid, local.as_ptr(), count, remote.as_ptr(), count, 0) };
+        let ended = |e| Err(io::Error::new(io::ErrorKind::NotFound, e));
+        match usize::try_from(read) {
+            Err(_) => match io::Error::last_os_error() {
+                e if e.raw_os_error() == Some(libc::ESRCH) => ended(e),
+                e => Err(e),
+            },
+            Ok(_) if u64::from_ne_bytes(nonce) != self.address.nonce => {
+                ended(io::Error::other("another process has its number"))
+            }
+            Ok(read) if read < wanted => Err(io::Error::other("it has no such memory")),
+            Ok(_) => Ok(()),
+        }
+    }
+
     fn chunk(&mut self, number: u32, fd: u32) -> io::Result<&Mapping> {
         if number >= MAX_CHUNKS {
             return Err(io::Error::other("its put names a chunk that cannot be"));

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Says that this is one of ours, and of which layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s07");
+const MAGIC: u64 = u64::from_le_bytes(*b"circ\0s08");
 /// Offset of the nonce in the header, in bytes, behind the magic number.
 const NONCE: usize = 8;
+/// Offset of where the nonce lies in its rank's own memory: an address.
+const NONCE_ADDRESS: usize = 16;
 /// Offset of the word that says that the rank has closed; on a cache line of its own.
 const CLOSED: usize = 128;
 /// Offset of the word by which the rank [sleeps](super::doorbell); on a cache line of its own.
@@ -135,6 +137,7 @@ impl Segment {
         map.populate_range(0, if is_paged(ranks) { RINGS } else { areas(ranks).min(1 << 20) });
         let this = Self { map, ring: None, ranks };
         this.count(NONCE).store(nonce, Ordering::Relaxed);
+        this.count(NONCE_ADDRESS).store(this.count(NONCE).as_ptr().addr() as u64, Ordering::Relaxed);
         this.count(0).store(MAGIC, Ordering::Release);
         Ok((this, Arc::new(file)))
     }
@@ -195,6 +198,11 @@ impl Segment {
         debug_assert!(at < RINGS && at.is_multiple_of(4));
         // SAFETY: as in `count`.
         unsafe { words::AtomicU32::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// Where the nonce lies in its rank's memory.
+    pub(super) fn nonce_address(&self) -> u64 {
+        self.count(NONCE_ADDRESS).load(Ordering::Relaxed)
     }
 
     fn closed_word(&self) -> &words::AtomicU32 {

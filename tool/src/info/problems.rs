@@ -90,7 +90,7 @@ fn limits(report: &Report) -> Vec<Problem> {
     }
     if let Some(scope) = l.ptrace_scope.filter(|s| *s > 0) {
         found.push(Problem::slow(
-            format!("kernel.yama.ptrace_scope is {scope}: processes cannot read each other's memory, so libfabric's shm copies twice (our own shm does not need it)"),
+            format!("kernel.yama.ptrace_scope is {scope}: processes cannot read each other's memory, so libfabric's shm copies twice, and so do long calls of two ranks on our own shm"),
             "sysctl kernel.yama.ptrace_scope=0",
         ));
     }

@@ -4,7 +4,7 @@
 use super::{Shm, local_index};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::transport::Lent;
-use crate::transport::node_memory::unmappable;
+use crate::transport::node_memory::{unmappable, unreadable};
 use crate::transport::shm::peer::{Peer, Piece, gone};
 use crate::transport::shm::segment::Address;
 
@@ -30,6 +30,14 @@ impl Shm {
             return Err(argument(format!("rank {rank} is not mapped")).with_peer(rank as usize));
         };
         let at = lent.at.saturating_add(at as u64);
+        if lent.is_unmapped() {
+            let read = peer.read_memory(Some(at), out);
+            return if peer.valid() {
+                read.map_err(|e| unreadable(rank, peer.address.pid, &e))
+            } else {
+                Err(gone(rank))
+            };
+        }
         let piece = Piece { chunk: lent.chunk, fd: lent.fd, at, len: out.len(), footprint };
         // SAFETY: `out` has as many bytes, and is ours.
         let read = unsafe { peer.fetch(piece, out.as_mut_ptr()) };

@@ -52,6 +52,30 @@ fn what_peers_cannot_map_is_not_lent() {
     assert_eq!(ranks[0].wire.lend(&ranks[0].map), None);
 }
 
+/// Any memory of a process, where the kernel lets its peer read it.
+#[test]
+#[cfg_attr(miri, ignore = "Miri does not know the system call")]
+fn what_is_not_shared_is_read_by_its_address() {
+    let mut ranks = ranks(2);
+    assert!(ranks[1].wire.reads_memory_of(10), "a process may read its own memory");
+    assert!(!ranks[1].wire.reads_memory_of(12), "there is no such rank");
+    let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
+    for (at, len) in [(0, 1), (4095, 2), (1, 19_999)] {
+        let lent = Lent::unmapped(&bytes[at..at + len]);
+        assert!(fetch(&mut ranks, lent, 0, len).unwrap() == bytes[at..at + len], "{len} bytes at {at}");
+        assert!(fetch(&mut ranks, lent, len / 2, len - len / 2).unwrap() == bytes[at + len / 2..at + len]);
+    }
+    assert_eq!(fetch(&mut ranks, Lent::unmapped(&[]), 0, 0).unwrap(), []);
+    // No memory at all, and memory that ends too early: the last page of the address space is the kernel's.
+    for at in [0, u64::MAX, 0x7fff_ffff_f000 - 5] {
+        let e = fetch(&mut ranks, Lent { at, ..Lent::unmapped(&bytes) }, 0, 10).unwrap_err();
+        assert_eq!((e.kind(), e.peer()), (ErrorKind::Transport, Some(10)), "{at:#x}: {e}");
+    }
+    ranks[0].wire.close().unwrap();
+    let e = fetch(&mut ranks, Lent::unmapped(&bytes), 0, 10).unwrap_err();
+    assert_eq!((e.kind(), e.peer()), (ErrorKind::PeerLost, Some(10)), "{e}");
+}
+
 #[test]
 fn wrong_places_and_peers_are_errors() {
     let mut ranks = ranks(2);

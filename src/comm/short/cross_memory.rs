@@ -1,0 +1,197 @@
+//! Cross-memory attach between two ranks: what lies in memory that is not shared is posted by its address, and the other rank has the kernel copy it (process_vm_readv).
+//!
+//! That is one copy in place of two, page by page and with a system call. Which takes less depends on the length, and on whether the owner has written the bytes since they
+//! were read last: then the reader fetches each line from the owner's caches in either way. So it is tried: of each kind and length of call one rank times both ways now and
+//! then, and says by a bit in shared memory which one it wants. The time is that from when both ranks are in the call until the rank has all bytes.
+
+use super::run::Run;
+use super::state::ShortState;
+use crate::error::Result;
+use crate::memory::Trial;
+use crate::transport::Lent;
+use crate::transport::call_slots::{CallSlots, MAX_POST_BYTES, Place};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Bytes of a post from which on it may be posted by its address. Chosen: shorter allgathers took 1.1 to 1.6 times as long so.
+const MIN_BYTES: usize = MAX_POST_BYTES;
+/// Calls that are timed before the first trial, and calls of a trial. Chosen: few, so that programs that call a few times have the faster way.
+const TIMED_CALLS: u32 = 2;
+const TRIAL_CALLS: u32 = 3;
+/// Calls between the first trial and the second, and the most between two. Chosen: the second comes when the caches are as they will be; then trials of a way that takes
+/// twice as long add 3 in 1000.
+const FIRST_REST: u32 = 16;
+const MAX_REST: u32 = 1024;
+/// Lengths that are told apart, by their powers of two.
+const LENGTHS: usize = 16;
+/// In the word of what a rank wants: it can read the other's memory. Below it is a bit for each kind and length of call.
+const IS_ABLE: u64 = 1 << 63;
+
+/// One kind and length of call.
+#[derive(Debug)]
+struct Choice {
+    by_address: bool,
+    trial: Trial,
+}
+
+/// The choices of a rank, by kind and length.
+#[derive(Debug)]
+pub(super) struct Choices([Choice; 2 * LENGTHS]);
+
+impl Choices {
+    /// For a communicator of two ranks with a core each, of which this one can read the memory of the other, or not.
+    pub(super) fn new(slots: &CallSlots, is_able: bool) -> Option<Self> {
+        if slots.size() != 2 || !slots.is_apart() {
+            return None;
+        }
+        slots.want(if is_able { IS_ABLE } else { 0 });
+        let choice = |_| Choice { by_address: false, trial: Trial::new(TIMED_CALLS, TRIAL_CALLS) };
+        Some(Self(std::array::from_fn(choice)))
+    }
+}
+
+impl Choice {
+    /// Whether the other rank is to post the next call by address, and whether the call is to be timed.
+    fn next(&mut self) -> (bool, bool) {
+        let timed = self.trial.next();
+        (self.by_address != self.trial.is_on(), timed)
+    }
+
+    fn timed(&mut self, nanoseconds: u64) {
+        match self.trial.timed(nanoseconds) {
+            None => {}
+            Some(true) => {
+                self.by_address = !self.by_address;
+                *self.trial.rest() = FIRST_REST;
+            }
+            Some(false) => {
+                let rest = self.trial.rest();
+                *rest = (2 * *rest).clamp(FIRST_REST, MAX_REST);
+            }
+        }
+    }
+}
+
+/// What one call does about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attach {
+    /// Of its kind and length.
+    index: usize,
+    by_address: bool,
+    /// This rank times it, and has entered at this time.
+    timed: Option<u64>,
+}
+
+/// Nanoseconds of the clock that all processes of a node have.
+#[allow(clippy::cast_sign_loss, reason = "that clock never shows a negative time")]
+fn now() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+impl ShortState {
+    /// What a call does in which the rank `judge` reads `len` bytes.
+    fn attach(&mut self, judge: usize, rooted: bool, len: usize) -> Option<Attach> {
+        let choices = self.choices.as_mut()?;
+        let length = (len / MIN_BYTES).checked_ilog2()? as usize;
+        let index = usize::from(rooted) * LENGTHS + length.min(LENGTHS - 1);
+        let entered = now();
+        self.slots.enter(entered);
+        if self.slots.wanted(0) & self.slots.wanted(1) & IS_ABLE == 0 {
+            return None;
+        }
+        if judge != self.slots.rank() {
+            let by_address = self.slots.wanted(judge) >> index & 1 != 0;
+            return Some(Attach { index, by_address, timed: None });
+        }
+        let (by_address, timed) = choices.0[index].next();
+        let others = self.slots.wanted(judge) & !(1 << index);
+        self.slots.want(others | u64::from(by_address) << index);
+        Some(Attach { index, by_address, timed: timed.then_some(entered) })
+    }
+}
+
+impl Run<'_, '_> {
+    /// In this call of two ranks long posts may be posted by address. The rank `judge` reads `len` bytes, and the other one (if not `rooted`) no more.
+    #[inline]
+    pub(super) fn may_attach(&mut self, judge: usize, rooted: bool, len: usize) -> Result<()> {
+        if len >= MIN_BYTES && !self.is_alone() {
+            self.attach = self.state()?.attach(judge, rooted, len);
+        }
+        Ok(())
+    }
+
+    /// These bytes by their address, if they are to be posted so.
+    pub(super) fn by_address(&self, bytes: &[u8]) -> Option<Lent> {
+        let attach = self.attach.filter(|attach| attach.by_address && bytes.len() >= MIN_BYTES);
+        attach.map(|_| Lent::unmapped(bytes))
+    }
+
+    /// The other rank has posted: when it came, if the call is to be timed and went as it was to.
+    #[inline]
+    pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
+        let Some(Attach { by_address, timed: Some(entered), .. }) = self.attach else { return Ok(()) };
+        let number = self.number();
+        let slots = self.slots()?;
+        let came = match slots.place(other, number) {
+            Place::Area(_) => !by_address,
+            Place::Lent(lent) => by_address && lent.is_unmapped(),
+        };
+        let began = entered.max(slots.entered(other, number));
+        if let Some(attach) = &mut self.attach {
+            attach.timed = came.then_some(began);
+        }
+        Ok(())
+    }
+
+    /// All bytes have come.
+    #[inline]
+    pub(super) fn attach_ended(&mut self) -> Result<()> {
+        if let Some(Attach { index, timed: Some(began), .. }) = self.attach.take()
+            && let Some(choices) = &mut self.state()?.choices
+        {
+            choices.0[index].timed(now().saturating_sub(began));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls by address, and others, where they take so long.
+    fn calls(choice: &mut Choice, (by_address, posted): (u64, u64), count: u32) -> (u32, u32) {
+        let mut so = (0, 0);
+        for _ in 0..count {
+            let (is_by_address, timed) = choice.next();
+            if is_by_address {
+                so.0 += 1
+            } else {
+                so.1 += 1
+            }
+            if timed {
+                choice.timed(if is_by_address { by_address } else { posted });
+            }
+        }
+        so
+    }
+
+    #[test]
+    fn the_faster_way_is_found_soon_and_again_when_it_changes() {
+        let mut choice = Choice { by_address: false, trial: Trial::new(TIMED_CALLS, TRIAL_CALLS) };
+        let first = calls(&mut choice, (600, 1000), TIMED_CALLS + TRIAL_CALLS);
+        assert_eq!((first, choice.by_address), ((TRIAL_CALLS, TIMED_CALLS), true));
+        let most = |calls: u32| calls / (MAX_REST / TRIAL_CALLS);
+        for (costs, by_address) in
+            [((1000, 600), false), ((950, 1000), false), ((600, 1000), true), ((1000, 950), true)]
+        {
+            calls(&mut choice, costs, 2 * MAX_REST);
+            assert_eq!(choice.by_address, by_address, "{costs:?}");
+            let (a, b) = calls(&mut choice, costs, 50 * MAX_REST);
+            assert!(
+                if by_address { b } else { a } <= most(50 * MAX_REST),
+                "{costs:?}: {a} by address, {b} not"
+            );
+        }
+    }
+}
