@@ -45,8 +45,18 @@ impl Trial {
         }
         // An eighth less: what is about even stays as it is.
         let faster = self.tried < self.usual - self.usual / 8;
-        (self.uses, self.usual, self.tried) = (0, u64::MAX, u64::MAX);
+        self.begin();
         Some(faster)
+    }
+
+    fn begin(&mut self) {
+        (self.uses, self.usual, self.tried) = (0, u64::MAX, u64::MAX);
+    }
+
+    /// The uses that are timed before a trial begin again, after so many others.
+    pub(crate) fn put_off(&mut self, uses: u32) {
+        self.begin();
+        self.rest = uses + self.before;
     }
 
     /// Uses between the last trial and the next.

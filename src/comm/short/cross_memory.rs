@@ -17,14 +17,19 @@ const MIN_BYTES: usize = MAX_POST_BYTES;
 /// Calls that are timed before the first trial, and calls of a trial. Chosen: few, so that programs that call a few times have the faster way.
 const TIMED_CALLS: u32 = 2;
 const TRIAL_CALLS: u32 = 3;
+/// Calls until a trial begins again where the other rank's memory is shared, so that nothing can be tried. Chosen: a look at the clock takes 4 in 100 of such a call.
+const SHARED_REST: u32 = 64;
 /// Calls between the first trial and the second, and the most between two. Chosen: the second comes when the caches are as they will be; then trials of a way that takes
 /// twice as long add 3 in 1000.
 const FIRST_REST: u32 = 16;
 const MAX_REST: u32 = 1024;
 /// Lengths that are told apart, by their powers of two.
-const LENGTHS: usize = 16;
-/// In the word of what a rank wants: it can read the other's memory. Below it is a bit for each kind and length of call.
+const LENGTHS: usize = 15;
+/// Kinds of calls by lengths. A rank has two bits for each in the word of what it wants: long posts are to be posted by address, and are to tell when their rank has entered the call.
+const KINDS: usize = 2 * LENGTHS;
+/// In that word: the rank can read the other's memory.
 const IS_ABLE: u64 = 1 << 63;
+const _: () = assert!(2 * KINDS < 63);
 
 /// One kind and length of call.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ struct Choice {
 
 /// The choices of a rank, by kind and length.
 #[derive(Debug)]
-pub(super) struct Choices([Choice; 2 * LENGTHS]);
+pub(super) struct Choices([Choice; KINDS]);
 
 impl Choices {
     /// For a communicator of two ranks with a core each, of which this one can read the memory of the other, or not.
@@ -51,9 +56,9 @@ impl Choices {
 
 impl Choice {
     /// Whether the other rank is to post the next call by address, and whether the call is to be timed.
-    fn next(&mut self) -> (bool, bool) {
+    fn next(&mut self) -> [bool; 2] {
         let timed = self.trial.next();
-        (self.by_address != self.trial.is_on(), timed)
+        [self.by_address != self.trial.is_on(), timed]
     }
 
     fn timed(&mut self, nanoseconds: u64) {
@@ -89,33 +94,37 @@ fn now() -> u64 {
 }
 
 impl ShortState {
-    /// What a call does in which the rank `judge` reads `len` bytes.
-    fn attach(&mut self, judge: usize, rooted: bool, len: usize) -> Option<Attach> {
+    /// What a call does in which the rank `timer` reads `len` bytes.
+    fn attach(&mut self, timer: usize, rooted: bool, len: usize) -> Option<Attach> {
         let choices = self.choices.as_mut()?;
         let length = (len / MIN_BYTES).checked_ilog2()? as usize;
         let index = usize::from(rooted) * LENGTHS + length.min(LENGTHS - 1);
-        let entered = now();
-        self.slots.enter(entered);
-        if self.slots.wanted(0) & self.slots.wanted(1) & IS_ABLE == 0 {
+        let wanted = [0, 1].map(|member| self.slots.wanted(member));
+        if wanted[0] & wanted[1] & IS_ABLE == 0 {
             return None;
         }
-        if judge != self.slots.rank() {
-            let by_address = self.slots.wanted(judge) >> index & 1 != 0;
-            return Some(Attach { index, by_address, timed: None });
-        }
-        let (by_address, timed) = choices.0[index].next();
-        let others = self.slots.wanted(judge) & !(1 << index);
-        self.slots.want(others | u64::from(by_address) << index);
-        Some(Attach { index, by_address, timed: timed.then_some(entered) })
+        let at = [index, KINDS + index];
+        let [by_address, timed] = if timer == self.slots.rank() {
+            let next = choices.0[index].next();
+            let bits = |wanted: u64, (at, bit): (usize, bool)| wanted & !(1 << at) | u64::from(bit) << at;
+            self.slots.want(at.into_iter().zip(next).fold(wanted[timer], bits));
+            next
+        } else {
+            at.map(|at| wanted[timer] >> at & 1 != 0)
+        };
+        let entered = if timed { now() } else { 0 };
+        self.slots.enter(entered);
+        let timed = (timed && timer == self.slots.rank()).then_some(entered);
+        Some(Attach { index, by_address, timed })
     }
 }
 
 impl Run<'_, '_> {
-    /// In this call of two ranks long posts may be posted by address. The rank `judge` reads `len` bytes, and the other one (if not `rooted`) no more.
+    /// In this call of two ranks long posts may be posted by address. The rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
     #[inline]
-    pub(super) fn may_attach(&mut self, judge: usize, rooted: bool, len: usize) -> Result<()> {
+    pub(super) fn may_attach(&mut self, timer: usize, rooted: bool, len: usize) -> Result<()> {
         if len >= MIN_BYTES && !self.is_alone() {
-            self.attach = self.state()?.attach(judge, rooted, len);
+            self.attach = self.state()?.attach(timer, rooted, len);
         }
         Ok(())
     }
@@ -129,16 +138,19 @@ impl Run<'_, '_> {
     /// The other rank has posted: when it came, if the call is to be timed and went as it was to.
     #[inline]
     pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
-        let Some(Attach { by_address, timed: Some(entered), .. }) = self.attach else { return Ok(()) };
-        let number = self.number();
-        let slots = self.slots()?;
-        let came = match slots.place(other, number) {
-            Place::Area(_) => !by_address,
-            Place::Lent(lent) => by_address && lent.is_unmapped(),
+        let Some(Attach { index, by_address, timed: Some(entered) }) = self.attach else { return Ok(()) };
+        let (number, state) = (self.number(), self.state()?);
+        let is_as_wanted = match (state.slots.place(other, number), &mut state.choices) {
+            (Place::Area(_), _) => !by_address,
+            (Place::Lent(lent), _) if lent.is_unmapped() => by_address,
+            (Place::Lent(_), choices) => {
+                choices.iter_mut().for_each(|choices| choices.0[index].trial.put_off(SHARED_REST));
+                false
+            }
         };
-        let began = entered.max(slots.entered(other, number));
+        let theirs = state.slots.entered(other, number);
         if let Some(attach) = &mut self.attach {
-            attach.timed = came.then_some(began);
+            attach.timed = (is_as_wanted && theirs > 0).then_some(entered.max(theirs));
         }
         Ok(())
     }
@@ -163,7 +175,7 @@ mod tests {
     fn calls(choice: &mut Choice, (by_address, posted): (u64, u64), count: u32) -> (u32, u32) {
         let mut so = (0, 0);
         for _ in 0..count {
-            let (is_by_address, timed) = choice.next();
+            let [is_by_address, timed] = choice.next();
             if is_by_address {
                 so.0 += 1
             } else {

@@ -583,8 +583,7 @@ unsafe impl Transport for Shm {
     }
 
     fn reads_memory_of(&mut self, peer: u32) -> bool {
-        let peer = local_index(&self.locals, peer).and_then(|i| self.peers[i].as_deref());
-        peer.is_some_and(|peer| peer.read_memory(None, &mut []).is_ok())
+        self.can_read(peer)
     }
 
     fn fetch(&mut self, peer: u32, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {

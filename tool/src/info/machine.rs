@@ -33,7 +33,7 @@ pub(crate) struct Limits {
     pub(crate) huge_page_bytes: Option<u64>,
     pub(crate) shm_bytes: Option<u64>,
     pub(crate) shm_free: Option<u64>,
-    /// Yama's restriction of cross-memory attach: 0 none; else libfabric's shm must copy twice.
+    /// Yama's restriction of cross-memory attach: 0 none; else shared memory must copy twice.
     pub(crate) ptrace_scope: Option<u64>,
     pub(crate) open_files: Option<u64>,
 }

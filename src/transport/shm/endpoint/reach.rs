@@ -17,6 +17,12 @@ impl Shm {
         self.attach(peer, address).map(|_| ())
     }
 
+    /// As [`Transport::reads_memory_of`](crate::transport::Transport::reads_memory_of).
+    pub(super) fn can_read(&self, rank: u32) -> bool {
+        let peer = local_index(&self.locals, rank).and_then(|i| self.peers[i].as_deref());
+        peer.is_some_and(|peer| peer.read_memory(None, &mut []).is_ok())
+    }
+
     /// As [`Transport::fetch`](crate::transport::Transport::fetch).
     pub(super) fn fetch_lent(
         &mut self,
