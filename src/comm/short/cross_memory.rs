@@ -14,9 +14,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes of a post from which on it may be posted by its address. Chosen: shorter allgathers took 1.1 to 1.6 times as long so.
 const MIN_BYTES: usize = MAX_POST_BYTES;
-/// Calls that are timed before the first trial, and calls of a trial. Chosen: few, so that programs that call a few times have the faster way from the fifth call on.
-const TIMED_CALLS: u32 = 2;
-const TRIAL_CALLS: u32 = 2;
+/// Calls that are timed before a trial, and calls of a trial. Chosen: few, but more than the first two calls, which find nothing in the caches.
+const TIMED_CALLS: u32 = 4;
+const TRIAL_CALLS: u32 = 3;
 /// Calls until a trial begins again where the other rank's memory is shared, so that nothing can be tried. Chosen: a look at the clock takes 4 in 100 of such a call.
 const SHARED_REST: u32 = 64;
 /// Calls between the first trial and the second, and the most between two. Chosen: the second comes when the caches are as they will be; then trials of a way that takes
@@ -54,9 +54,14 @@ impl Choices {
 }
 
 impl Choice {
-    /// Of calls with a root, or without: these are faster by address where nothing writes the buffers, and about as fast where something does.
+    /// Of calls with a root, or without: these go by address until there is time for a trial, as they take less so where nothing writes the buffers, and about as long
+    /// where something does.
     fn new(rooted: bool) -> Self {
-        Self { by_address: !rooted, trial: Trial::new(TIMED_CALLS, TRIAL_CALLS) }
+        let mut trial = Trial::new(TIMED_CALLS, TRIAL_CALLS);
+        if !rooted {
+            trial.put_off(FIRST_REST);
+        }
+        Self { by_address: !rooted, trial }
     }
 
     /// Whether the other rank is to post the next call by address, and whether the call is to be timed.

@@ -101,11 +101,11 @@ impl Peer {
         Ok(())
     }
 
-    /// Copies bytes from memory of its process, by the kernel: from address `at` on to `out`; without `at` none.
+    /// Copies bytes from memory of its process, by the kernel: from address `at` on to `out`. Without any this tells whether it may.
     ///
     /// # Errors
     /// When the kernel refuses, when there is no such memory, or when the process is another one by now.
-    pub(super) fn read_memory(&self, at: Option<u64>, out: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read_memory(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         if cfg!(miri) {
             return Err(io::Error::other("Miri does not know the system call"));
         }
@@ -115,16 +115,13 @@ impl Peer {
         let mut nonce = [0u8; 8];
         let segment = |at: *mut libc::c_void, len| libc::iovec { iov_base: at, iov_len: len };
         let far = |at: usize, len| segment(std::ptr::without_provenance_mut(at), len);
-        let remote = [
-            far(address(self.segment.nonce_address())?, nonce.len()),
-            far(address(at.unwrap_or(0))?, out.len()),
-        ];
+        let remote = [far(address(self.segment.nonce_address())?, nonce.len()), far(address(at)?, out.len())];
         let local =
             [segment(nonce.as_mut_ptr().cast(), nonce.len()), segment(out.as_mut_ptr().cast(), out.len())];
         let wanted = nonce.len() + out.len();
         let count = if out.is_empty() { 1 } else { 2 };
-        // SAFETY: the kernel writes to the local segments only, which are ours and no longer than their memory; `count` of either kind are there. It checks the
-        // remote ones itself.
+        // SAFETY: the kernel writes to the local segments only, which are ours and as long as their memory, and reads `count` of each list, which has two. Of the remote
+        // ones it checks by itself what there is.
         let read = unsafe { libc::process_vm_readv(pid, local.as_ptr(), count, remote.as_ptr(), count, 0) };
         let ended = |e| Err(io::Error::new(io::ErrorKind::NotFound, e));
         match usize::try_from(read) {

@@ -20,7 +20,7 @@ impl Shm {
     /// As [`Transport::reads_memory_of`](crate::transport::Transport::reads_memory_of).
     pub(super) fn can_read(&self, rank: u32) -> bool {
         let peer = local_index(&self.locals, rank).and_then(|i| self.peers[i].as_deref());
-        peer.is_some_and(|peer| peer.read_memory(None, &mut []).is_ok())
+        peer.is_some_and(|peer| peer.read_memory(0, &mut []).is_ok())
     }
 
     /// As [`Transport::fetch`](crate::transport::Transport::fetch).
@@ -37,7 +37,7 @@ impl Shm {
         };
         let at = lent.at.saturating_add(at as u64);
         if lent.is_unmapped() {
-            let read = peer.read_memory(Some(at), out);
+            let read = peer.read_memory(at, out);
             return if peer.valid() {
                 read.map_err(|e| unreadable(rank, peer.address.pid, &e))
             } else {
