@@ -4,26 +4,24 @@
 //! were read last: then the reader fetches each line from the owner's caches in either way. So it is tried: of each kind and length of call one rank times both ways now and
 //! then, and says by a bit in shared memory which one it wants. The time is that from when both ranks are in the call until the rank has all bytes.
 
-use super::run::Run;
-use super::state::ShortState;
-use crate::error::Result;
 use crate::memory::Trial;
 use crate::transport::Lent;
 use crate::transport::call_slots::{CallSlots, MAX_POST_BYTES, Place};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes of a post from which on it may be posted by its address. Chosen: shorter allgathers took 1.1 to 1.6 times as long so.
-const MIN_BYTES: usize = MAX_POST_BYTES;
-/// Calls that are timed before a trial, and calls of a trial. Chosen: few, but more than the first two calls, which find nothing in the caches.
+pub(super) const MIN_BYTES: usize = MAX_POST_BYTES;
+/// Calls that are timed before a trial. Chosen: few, but more than the first two calls, which find nothing in the caches.
 const TIMED_CALLS: u32 = 4;
+/// Calls of a trial, of which the first does not count. Chosen: few.
 const TRIAL_CALLS: u32 = 3;
 /// Calls until a trial begins again where the other rank's memory is shared, so that nothing can be tried. Chosen: a look at the clock takes 4 in 100 of such a call.
 const SHARED_REST: u32 = 64;
-/// Calls between the first trial and the second, and the most between two. Chosen: the second comes when the caches are as they will be; then trials of a way that takes
-/// twice as long add 3 in 1000.
+/// Calls between the first trial and the second. Chosen: by then the caches are as they will be.
 const FIRST_REST: u32 = 16;
+/// The most calls between two trials. Chosen: trials of a way that takes twice as long add 3 in 1000 then.
 const MAX_REST: u32 = 1024;
-/// Lengths that are told apart, by their powers of two.
+/// Lengths that are told apart, by their powers of two. Chosen: up to 256 MiB, and as many as the word has bits for.
 const LENGTHS: usize = 15;
 /// Kinds of calls by lengths. A rank has two bits for each in the word of what it wants: long posts are to be posted by address, and are to tell when their rank has entered the call.
 const KINDS: usize = 2 * LENGTHS;
@@ -102,77 +100,62 @@ fn now() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-impl ShortState {
-    /// What a call does in which the rank `timer` reads `len` bytes.
-    fn attach(&mut self, timer: usize, rooted: bool, len: usize) -> Option<Attach> {
-        let choices = self.choices.as_mut()?;
+impl Choices {
+    /// What a call does in which the rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
+    pub(super) fn attach(
+        &mut self,
+        slots: &mut CallSlots,
+        (timer, rooted): (usize, bool),
+        len: usize,
+    ) -> Option<Attach> {
         let length = (len / MIN_BYTES).checked_ilog2()? as usize;
         let index = usize::from(rooted) * LENGTHS + length.min(LENGTHS - 1);
-        let wanted = [0, 1].map(|member| self.slots.wanted(member));
+        let wanted = [0, 1].map(|member| slots.wanted(member));
         if wanted[0] & wanted[1] & IS_ABLE == 0 {
             return None;
         }
         let at = [index, KINDS + index];
-        let [by_address, timed] = if timer == self.slots.rank() {
-            let next = choices.0[index].next();
+        let [by_address, timed] = if timer == slots.rank() {
+            let next = self.0[index].next();
             let bits = |wanted: u64, (at, bit): (usize, bool)| wanted & !(1 << at) | u64::from(bit) << at;
-            self.slots.want(at.into_iter().zip(next).fold(wanted[timer], bits));
+            slots.want(at.into_iter().zip(next).fold(wanted[timer], bits));
             next
         } else {
             at.map(|at| wanted[timer] >> at & 1 != 0)
         };
         let entered = if timed { now() } else { 0 };
-        self.slots.enter(entered);
-        let timed = (timed && timer == self.slots.rank()).then_some(entered);
+        slots.enter(entered);
+        let timed = (timed && timer == slots.rank()).then_some(entered);
         Some(Attach { index, by_address, timed })
     }
-}
 
-impl Run<'_, '_> {
-    /// In this call of two ranks long posts may be posted by address. The rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
-    #[inline]
-    pub(super) fn may_attach(&mut self, timer: usize, rooted: bool, len: usize) -> Result<()> {
-        if len >= MIN_BYTES && !self.is_alone() {
-            self.attach = self.state()?.attach(timer, rooted, len);
-        }
-        Ok(())
-    }
-
-    /// These bytes by their address, if they are to be posted so.
-    pub(super) fn by_address(&self, bytes: &[u8]) -> Option<Lent> {
-        let attach = self.attach.filter(|attach| attach.by_address && bytes.len() >= MIN_BYTES);
-        attach.map(|_| Lent::unmapped(bytes))
-    }
-
-    /// The other rank has posted: when it came, if the call is to be timed and went as it was to.
-    #[inline]
-    pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
-        let Some(Attach { index, by_address, timed: Some(entered) }) = self.attach else { return Ok(()) };
-        let (number, state) = (self.number(), self.state()?);
-        let is_as_wanted = match (state.slots.place(other, number), &mut state.choices) {
-            (Place::Area(_), _) => !by_address,
-            (Place::Lent(lent), _) if lent.is_unmapped() => by_address,
-            (Place::Lent(_), choices) => {
-                choices.iter_mut().for_each(|choices| choices.0[index].trial.put_off(SHARED_REST));
+    /// The rank `other` has posted in call `number`, which is timed if that went as it was to: from when both were in it.
+    pub(super) fn began(&mut self, slots: &CallSlots, (other, number): (usize, u64), attach: &mut Attach) {
+        let Some(entered) = attach.timed else { return };
+        let is_as_wanted = match slots.place(other, number) {
+            Place::Area(_) => !attach.by_address,
+            Place::Lent(lent) if lent.is_unmapped() => attach.by_address,
+            Place::Lent(_) => {
+                self.0[attach.index].trial.put_off(SHARED_REST);
                 false
             }
         };
-        let theirs = state.slots.entered(other, number);
-        if let Some(attach) = &mut self.attach {
-            attach.timed = (is_as_wanted && theirs > 0).then_some(entered.max(theirs));
-        }
-        Ok(())
+        let theirs = slots.entered(other, number);
+        attach.timed = (is_as_wanted && theirs > 0).then_some(entered.max(theirs));
     }
 
-    /// All bytes have come.
-    #[inline]
-    pub(super) fn attach_ended(&mut self) -> Result<()> {
-        if let Some(Attach { index, timed: Some(began), .. }) = self.attach.take()
-            && let Some(choices) = &mut self.state()?.choices
-        {
-            choices.0[index].timed(now().saturating_sub(began));
+    /// All bytes of a call have come.
+    pub(super) fn ended(&mut self, attach: Attach) {
+        if let Some(began) = attach.timed {
+            self.0[attach.index].timed(now().saturating_sub(began));
         }
-        Ok(())
+    }
+}
+
+impl Attach {
+    /// These bytes by their address, if they are to be posted so.
+    pub(super) fn lent(self, bytes: &[u8]) -> Option<Lent> {
+        (self.by_address && bytes.len() >= MIN_BYTES).then(|| Lent::unmapped(bytes))
     }
 }
 

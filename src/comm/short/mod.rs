@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `data.rs`, `fold.rs`, `told.rs` | the calls: what moves blocks, what folds, what only posts tell the lengths of |
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
-//! | `cross_memory.rs` | whether two ranks' long posts are copied by the kernel |
+//! | `cross_memory.rs`, `by_address.rs` | whether two ranks' long posts are copied by the kernel; calls that find out |
 //! | `parts.rs` | reductions of which each rank folds a part |
 //! | `run.rs` | what they are made of: posting, waiting, reading |
 //! | `halving.rs`, `levels.rs` | folds of few bytes; contributions and partial results of a fold |
@@ -21,6 +21,7 @@
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
 
 mod blocks;
+mod by_address;
 mod cross_memory;
 mod data;
 mod exchange;

@@ -282,7 +282,7 @@ impl Run<'_, '_> {
             return Ok(None);
         }
         let mapped = self.held.engine.transport().and_then(|transport| transport.lend(bytes));
-        Ok(mapped.or_else(|| self.by_address(bytes)))
+        Ok(mapped.or_else(|| self.attach.and_then(|attach| attach.lent(bytes))))
     }
 
     fn post_lent(&mut self, lent: Lent, len: usize, readers: Readers) -> Result<()> {

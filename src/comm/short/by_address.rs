@@ -1,0 +1,42 @@
+//! Calls of two ranks in which long posts may be posted by address.
+
+use super::cross_memory::MIN_BYTES;
+use super::run::Run;
+use crate::error::Result;
+
+impl Run<'_, '_> {
+    /// This is one. The rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
+    #[inline]
+    pub(super) fn may_attach(&mut self, timer: usize, rooted: bool, len: usize) -> Result<()> {
+        if len >= MIN_BYTES && !self.is_alone() {
+            let state = self.state()?;
+            let choices = state.choices.as_mut();
+            self.attach = choices.and_then(|c| c.attach(&mut state.slots, (timer, rooted), len));
+        }
+        Ok(())
+    }
+
+    /// The other rank has posted.
+    #[inline]
+    pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
+        if let Some(mut attach) = self.attach {
+            let (number, state) = (self.number(), self.state()?);
+            if let Some(choices) = &mut state.choices {
+                choices.began(&state.slots, (other, number), &mut attach);
+            }
+            self.attach = Some(attach);
+        }
+        Ok(())
+    }
+
+    /// All bytes have come.
+    #[inline]
+    pub(super) fn attach_ended(&mut self) -> Result<()> {
+        if let Some(attach) = self.attach.take()
+            && let Some(choices) = &mut self.state()?.choices
+        {
+            choices.ended(attach);
+        }
+        Ok(())
+    }
+}
