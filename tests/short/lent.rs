@@ -223,7 +223,7 @@ fn two_ranks_exchange_blocks_of_any_length() {
     }
 }
 
-/// Two ranks with plain memory try to read each other's by address: within the first 23 calls of a kind and length, and then again now and then. What was sent
+/// Two ranks with plain memory try to read each other's by address: within the first 11 calls of a kind and length, and then again now and then. What was sent
 /// is overwritten as soon as a call has returned.
 #[test]
 fn plain_memory_comes_as_it_was_while_both_ways_are_tried() {

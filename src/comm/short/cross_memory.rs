@@ -57,7 +57,7 @@ impl Choice {
     fn new(rooted: bool) -> Self {
         let mut trial = Trial::new(TIMED_CALLS, TRIAL_CALLS);
         if !rooted {
-            trial.put_off(FIRST_REST);
+            trial.put_off(TIMED_CALLS);
         }
         Self { by_address: !rooted, trial }
     }
