@@ -1,6 +1,6 @@
 //! Which of two ways is faster, by the clock: the one that is taken is timed now and then, and the other one is tried beside it, ever more rarely while it is slower.
 
-/// Uses of one way that go on until the other one is tried for some.
+/// Counts uses of the way that is taken, and of the other one while it is tried, and keeps the least cost of either.
 #[derive(Debug)]
 pub(crate) struct Trial {
     /// Uses that are timed before a trial, and those of a trial. The first of a trial meets what the other way has left in the caches, and does not count.
@@ -32,7 +32,7 @@ impl Trial {
         self.uses >= self.rest
     }
 
-    /// This use, which was to be timed, cost so much. At the end of a trial: whether the other way is the faster one.
+    /// The use that was to be timed cost so much. At the end of a trial this tells whether the other way is faster.
     pub(crate) fn timed(&mut self, cost: u64) -> Option<bool> {
         if !self.is_on() {
             self.usual = self.usual.min(cost);
@@ -53,13 +53,13 @@ impl Trial {
         (self.uses, self.usual, self.tried) = (0, u64::MAX, u64::MAX);
     }
 
-    /// The uses that are timed before a trial begin again, after so many others.
+    /// Puts the next trial off: first come `uses` uses that are not timed, then those that are timed before a trial.
     pub(crate) fn put_off(&mut self, uses: u32) {
         self.begin();
         self.rest = uses + self.before;
     }
 
-    /// Uses between the last trial and the next.
+    /// How many uses come between the last trial and the next.
     pub(crate) fn rest(&mut self) -> &mut u32 {
         &mut self.rest
     }

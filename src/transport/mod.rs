@@ -496,7 +496,8 @@ pub unsafe trait Transport: Send {
         false
     }
 
-    /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on, to `out`: a part of so many bytes that are written together.
+    /// Copies bytes that `peer`, a rank of our node, [lends](Transport::lend), from byte `at` of them on. `out`: where they go, and how many bytes
+    /// the call writes at this rank, with these: results too long for the caches go round them.
     ///
     /// # Errors
     /// When it has closed its endpoint, so that they may be others by now, or when they cannot be read.

@@ -5,18 +5,19 @@ use super::run::Run;
 use crate::error::Result;
 
 impl Run<'_, '_> {
-    /// This is one. The rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
+    /// Decides whether this call posts by address, and whether the rank `measuring` times it. That rank reads `len` bytes; the other one reads none if the call is `rooted`,
+    /// else no more.
     #[inline]
-    pub(super) fn may_attach(&mut self, timer: usize, rooted: bool, len: usize) -> Result<()> {
+    pub(super) fn may_attach(&mut self, measuring: usize, rooted: bool, len: usize) -> Result<()> {
         if len >= MIN_BYTES && !self.is_alone() {
             let state = self.state()?;
             let choices = state.choices.as_mut();
-            self.attach = choices.and_then(|c| c.attach(&mut state.slots, (timer, rooted), len));
+            self.attach = choices.and_then(|c| c.attach(&mut state.slots, (measuring, rooted), len));
         }
         Ok(())
     }
 
-    /// The other rank has posted.
+    /// To be called when the other rank has posted.
     #[inline]
     pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
         if let Some(mut attach) = self.attach {
@@ -29,7 +30,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// All bytes have come.
+    /// To be called when all bytes have come.
     #[inline]
     pub(super) fn attach_ended(&mut self) -> Result<()> {
         if let Some(attach) = self.attach.take()

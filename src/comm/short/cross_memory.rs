@@ -101,11 +101,11 @@ fn now() -> u64 {
 }
 
 impl Choices {
-    /// What a call does in which the rank `timer` reads `len` bytes, and the other one (if not `rooted`) no more.
+    /// What a call does in which the rank `measuring` measures. It reads `len` bytes; the other rank reads none if the call is `rooted`, else no more.
     pub(super) fn attach(
         &mut self,
         slots: &mut CallSlots,
-        (timer, rooted): (usize, bool),
+        (measuring, rooted): (usize, bool),
         len: usize,
     ) -> Option<Attach> {
         let length = (len / MIN_BYTES).checked_ilog2()? as usize;
@@ -115,21 +115,21 @@ impl Choices {
             return None;
         }
         let at = [index, KINDS + index];
-        let [by_address, timed] = if timer == slots.rank() {
+        let [by_address, timed] = if measuring == slots.rank() {
             let next = self.0[index].next();
             let bits = |wanted: u64, (at, bit): (usize, bool)| wanted & !(1 << at) | u64::from(bit) << at;
-            slots.want(at.into_iter().zip(next).fold(wanted[timer], bits));
+            slots.want(at.into_iter().zip(next).fold(wanted[measuring], bits));
             next
         } else {
-            at.map(|at| wanted[timer] >> at & 1 != 0)
+            at.map(|at| wanted[measuring] >> at & 1 != 0)
         };
         let entered = if timed { now() } else { 0 };
         slots.enter(entered);
-        let timed = (timed && timer == slots.rank()).then_some(entered);
+        let timed = (timed && measuring == slots.rank()).then_some(entered);
         Some(Attach { index, by_address, timed })
     }
 
-    /// The rank `other` has posted in call `number`, which is timed if that went as it was to: from when both were in it.
+    /// The rank `other` has posted in call `number`. The call is timed, from when both ranks were in it, if it posted as this rank wants.
     pub(super) fn began(&mut self, slots: &CallSlots, (other, number): (usize, u64), attach: &mut Attach) {
         let Some(entered) = attach.timed else { return };
         let is_as_wanted = match slots.place(other, number) {
@@ -153,7 +153,7 @@ impl Choices {
 }
 
 impl Attach {
-    /// These bytes by their address, if they are to be posted so.
+    /// What to post in place of these bytes, if they are to be posted by address.
     pub(super) fn lent(self, bytes: &[u8]) -> Option<Lent> {
         (self.by_address && bytes.len() >= MIN_BYTES).then(|| Lent::unmapped(bytes))
     }

@@ -147,8 +147,8 @@ impl Communicator {
             |run| {
                 let ours = blocks.of(run.rank());
                 if run.size() == 2 {
-                    let timer = usize::from(blocks.of(0).len() == longest);
-                    run.may_attach(timer, false, longest)?;
+                    let measuring = usize::from(blocks.of(0).len() == longest);
+                    run.may_attach(measuring, false, longest)?;
                 }
                 if post < longest {
                     run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()))?;
