@@ -114,7 +114,7 @@ def figures():
         Figure("inter-8", "Between two groups, 8 nodes", 8, inter),
         Figure("inter-16", "Between two groups, 16 nodes", 16, inter),
         # Whether two cores of a virtual machine have a cache in common changes every few seconds: each program has to meet both.
-        *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **{**one, "rounds": rounds}) for p, rounds in ((2, 10), (4, 6), (8, 3))),
+        *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **{**one, "rounds": rounds, "warm": 20}) for p, rounds in ((2, 10), (4, 6), (8, 3))),
         *(Figure(f"cores-{p}", f"Shared memory, {p} ranks with a core each", p, shm, **one, apart=True) for p in (4, 8, 16)),
         Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),

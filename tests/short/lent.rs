@@ -253,6 +253,7 @@ fn plain_memory_comes_as_it_was_while_both_ways_are_tried() {
                 send.fill(3);
                 let expected = [given(call, 0, counts[0]), given(call, 1, counts[1])].concat();
                 assert!(all == expected, "allgatherv {call} of {counts:?} at {r}");
+                each_operation(&Rank { comm, arena: false, call, len: 2 * len }, root)?;
             }
         }
         Ok(())

@@ -1,18 +1,17 @@
 //! Calls of two ranks in which long posts may be posted by address.
 
-use super::cross_memory::MIN_BYTES;
+use super::cross_memory::{Kind, MIN_BYTES};
 use super::run::Run;
 use crate::error::Result;
 
 impl Run<'_, '_> {
-    /// Decides whether this call posts by address, and whether the rank `measuring` times it. That rank reads `len` bytes; the other one reads none if the call is `rooted`,
-    /// else no more.
+    /// Decides whether this call of two ranks posts by address, and whether the rank `measuring` times it. That rank reads `len` bytes; the other one reads no more.
     #[inline]
-    pub(super) fn may_attach(&mut self, measuring: usize, rooted: bool, len: usize) -> Result<()> {
+    pub(super) fn may_attach(&mut self, measuring: usize, kind: Kind, len: usize) -> Result<()> {
         if len >= MIN_BYTES && !self.is_alone() {
             let state = self.state()?;
             let choices = state.choices.as_mut();
-            self.attach = choices.and_then(|c| c.attach(&mut state.slots, (measuring, rooted), len));
+            self.attach = choices.and_then(|c| c.attach(&mut state.slots, (measuring, kind), len));
         }
         Ok(())
     }

@@ -21,13 +21,40 @@ const SHARED_REST: u32 = 64;
 const FIRST_REST: u32 = 16;
 /// The most calls between two trials. Chosen: trials of a way that takes twice as long add 3 in 1000 then.
 const MAX_REST: u32 = 1024;
-/// Lengths that are told apart, by their powers of two. Chosen: up to 256 MiB, and as many as the word has bits for.
+/// Lengths that are told apart, by their powers of two. Chosen: up to 256 MiB, and as many as the words have bits for.
 const LENGTHS: usize = 15;
-/// Kinds of calls by lengths. A rank has two bits for each in the word of what it wants: long posts are to be posted by address, and are to tell when their rank has entered the call.
-const KINDS: usize = 2 * LENGTHS;
-/// In that word: the rank can read the other's memory.
+/// Kinds of calls by lengths. A rank has a bit for each in both words of what it wants: long posts are to be posted by address, and are to tell when their rank has entered the call.
+const CHOICES: usize = Kind::ALL.len() * LENGTHS;
+/// In the first word: the rank can read the other's memory.
 const IS_ABLE: u64 = 1 << 63;
-const _: () = assert!(2 * KINDS < 63);
+const _: () = assert!(CHOICES <= 63);
+
+/// What two ranks do with the bytes, as far as it takes another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One rank reads them: bcast, scatter.
+    ToOne,
+    /// Both read as many: allgather, alltoall.
+    ToBoth,
+    /// Both read and fold a half, then read the other half of the result.
+    Allreduce,
+    /// Both read and fold a part.
+    ReduceScatter,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::ToOne, Self::ToBoth, Self::Allreduce, Self::ReduceScatter];
+
+    /// Bytes from which on such a call goes by address until there is time for a trial. Chosen: longer ones took less so where nothing writes the buffers (allgathers 0.6 to 0.7
+    /// times as long, allreduces 0.6 to 0.9), and no more where something does (0.9 to 1.05, 0.55 to 0.9).
+    const fn least_by_address(self) -> usize {
+        match self {
+            Self::ToOne | Self::ReduceScatter => usize::MAX,
+            Self::ToBoth => 4 * MIN_BYTES,
+            Self::Allreduce => 64 * MIN_BYTES,
+        }
+    }
+}
 
 /// One kind and length of call.
 #[derive(Debug)]
@@ -38,7 +65,7 @@ struct Choice {
 
 /// The choices of a rank, by kind and length.
 #[derive(Debug)]
-pub(super) struct Choices([Choice; KINDS]);
+pub(super) struct Choices([Choice; CHOICES]);
 
 impl Choices {
     /// For a communicator of two ranks with a core each, of which this one can read the memory of the other, or not.
@@ -46,20 +73,22 @@ impl Choices {
         if slots.size() != 2 || !slots.is_apart() {
             return None;
         }
-        slots.want(if is_able { IS_ABLE } else { 0 });
-        Some(Self(std::array::from_fn(|index| Choice::new(index >= LENGTHS))))
+        slots.want([if is_able { IS_ABLE } else { 0 }, 0]);
+        Some(Self(std::array::from_fn(|index| {
+            Choice::new(Kind::ALL[index / LENGTHS], MIN_BYTES << (index % LENGTHS))
+        })))
     }
 }
 
 impl Choice {
-    /// Of calls with a root, or without: these go by address until there is time for a trial, as they take less so where nothing writes the buffers, and about as long
-    /// where something does.
-    fn new(rooted: bool) -> Self {
+    /// Of calls of `len` bytes, or up to twice as many.
+    fn new(kind: Kind, len: usize) -> Self {
         let mut trial = Trial::new(TIMED_CALLS, TRIAL_CALLS);
-        if !rooted {
+        let by_address = len >= kind.least_by_address();
+        if by_address {
             trial.put_off(TIMED_CALLS);
         }
-        Self { by_address: !rooted, trial }
+        Self { by_address, trial }
     }
 
     /// Whether the other rank is to post the next call by address, and whether the call is to be timed.
@@ -101,27 +130,26 @@ fn now() -> u64 {
 }
 
 impl Choices {
-    /// What a call does in which the rank `measuring` measures. It reads `len` bytes; the other rank reads none if the call is `rooted`, else no more.
+    /// What a call of this kind does in which the rank `measuring` measures. It reads `len` bytes; the other rank reads no more.
     pub(super) fn attach(
         &mut self,
         slots: &mut CallSlots,
-        (measuring, rooted): (usize, bool),
+        (measuring, kind): (usize, Kind),
         len: usize,
     ) -> Option<Attach> {
         let length = (len / MIN_BYTES).checked_ilog2()? as usize;
-        let index = usize::from(rooted) * LENGTHS + length.min(LENGTHS - 1);
+        let index = kind as usize * LENGTHS + length.min(LENGTHS - 1);
         let wanted = [0, 1].map(|member| slots.wanted(member));
-        if wanted[0] & wanted[1] & IS_ABLE == 0 {
+        if wanted[0][0] & wanted[1][0] & IS_ABLE == 0 {
             return None;
         }
-        let at = [index, KINDS + index];
         let [by_address, timed] = if measuring == slots.rank() {
             let next = self.0[index].next();
-            let bits = |wanted: u64, (at, bit): (usize, bool)| wanted & !(1 << at) | u64::from(bit) << at;
-            slots.want(at.into_iter().zip(next).fold(wanted[measuring], bits));
+            let word = |i: usize| wanted[measuring][i] & !(1 << index) | u64::from(next[i]) << index;
+            slots.want([0, 1].map(word));
             next
         } else {
-            at.map(|at| wanted[measuring] >> at & 1 != 0)
+            wanted[measuring].map(|word| word >> index & 1 != 0)
         };
         let entered = if timed { now() } else { 0 };
         slots.enter(entered);
@@ -182,10 +210,10 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_found_soon_and_again_when_it_changes() {
-        let mut choice = Choice::new(true);
+        let mut choice = Choice::new(Kind::ToOne, MIN_BYTES);
         let first = calls(&mut choice, (600, 1000), TIMED_CALLS + TRIAL_CALLS);
         assert_eq!((first, choice.by_address), ((TRIAL_CALLS, TIMED_CALLS), true));
-        assert!(Choice::new(false).by_address);
+        assert!(Choice::new(Kind::ToBoth, 4 * MIN_BYTES).by_address);
         let most = |calls: u32| calls / (MAX_REST / TRIAL_CALLS);
         for (costs, by_address) in
             [((1000, 600), false), ((950, 1000), false), ((600, 1000), true), ((1000, 950), true)]

@@ -1,6 +1,7 @@
 //! Short calls that move blocks whose lengths all ranks know.
 
 use super::blocks::{Blocks, Lie, lie};
+use super::cross_memory::Kind;
 use super::pieces::{MAX_ALLGATHER_BYTES, MAX_BCAST_BYTES, longest_block, longest_piece};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
@@ -74,7 +75,7 @@ impl Communicator {
             |run| {
                 run.reserve_pieces(len);
                 if run.size() == 2 {
-                    run.may_attach(1 - root, true, len)?;
+                    run.may_attach(1 - root, Kind::ToOne, len)?;
                 }
                 if root == run.rank() {
                     return run.lend_pieces(data);
@@ -148,7 +149,7 @@ impl Communicator {
                 let ours = blocks.of(run.rank());
                 if run.size() == 2 {
                     let measuring = usize::from(blocks.of(0).len() == longest);
-                    run.may_attach(measuring, false, longest)?;
+                    run.may_attach(measuring, Kind::ToBoth, longest)?;
                 }
                 if post < longest {
                     run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()))?;
@@ -306,6 +307,11 @@ impl Communicator {
             |run| {
                 let mine = run.rank();
                 let others = |ranks: Range<usize>| ranks.filter(|member| *member != root);
+                if size == 2
+                    && let Some(len) = blocks.each()
+                {
+                    run.may_attach(1 - root, Kind::ToOne, len)?;
+                }
                 if root == mine {
                     match blocks.each() {
                         Some(_) => run.lend_blocks(send, blocks.of(mine))?,
@@ -318,12 +324,15 @@ impl Communicator {
                 }
                 run.post_nothing()?;
                 run.await_post(root)?;
+                run.attach_began(root)?;
                 let recv = recv.unwrap_or_default();
                 if blocks.each().is_some() {
-                    return run.read_block(root, mine, recv);
+                    run.read_block(root, mine, recv)?;
+                } else {
+                    // Blocks are posted one behind the other.
+                    run.read(root, others(0..mine).map(|member| blocks.of(member).len()).sum(), recv)?;
                 }
-                // Blocks are posted one behind the other.
-                run.read(root, others(0..mine).map(|member| blocks.of(member).len()).sum(), recv)
+                run.attach_ended()
             },
         )
     }
@@ -346,6 +355,9 @@ impl Communicator {
             |run| {
                 let (mine, blocks) = (run.rank(), Blocks::Equal(len));
                 let ours = blocks.of(mine);
+                if run.size() == 2 && send.is_some() {
+                    run.may_attach(1, Kind::ToBoth, len)?;
+                }
                 match send {
                     Some(send) => run.lend_blocks(send, ours.clone())?,
                     None => run.post_blocks(recv, ours.clone())?,
@@ -356,7 +368,11 @@ impl Communicator {
                     let at = (mine - usize::from(mine > member)) * len;
                     at..at + len
                 };
-                run.all(part, |run, member| run.read_block(member, mine, &mut recv[blocks.of(member)]))
+                run.all(part, |run, member| {
+                    run.attach_began(member)?;
+                    run.read_block(member, mine, &mut recv[blocks.of(member)])
+                })?;
+                run.attach_ended()
             },
         )
     }

@@ -1,9 +1,10 @@
 //! Short calls that fold.
 
+use super::cross_memory::Kind;
 use super::data::keep;
 use super::halving::MAX_HALVED_BYTES;
 use super::levels::{At, Fold, Levels};
-use super::pieces::{MAX_ALLREDUCE_BYTES, longest_part, longest_piece};
+use super::pieces::{MAX_ALLREDUCE_BYTES, PIECE_BYTES, longest_part, longest_piece};
 use super::run::{Readers, Run, Shape};
 use super::state::partials_bytes;
 use crate::comm::Communicator;
@@ -18,6 +19,8 @@ use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
 /// Bytes that are folded in one go: what was read is in the core's own cache when it is folded. Chosen: as long as the parts in which another rank
 /// writes a post, and as partial results can be.
 const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
+/// The same of what the other of two ranks has posted by address, as each piece takes a system call. Chosen: as long as pieces of long posts.
+const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
@@ -79,6 +82,9 @@ impl Communicator {
                 h.word(by.hash());
             },
             |run| {
+                if run.size() == 2 && root.is_none() {
+                    run.may_attach(1, Kind::Allreduce, len)?;
+                }
                 match (send, root) {
                     _ if run.size() > 2 && len > MAX_POST_BYTES => {
                         return run.fold_long(root, send, recv, by);
@@ -87,7 +93,8 @@ impl Communicator {
                         return run.lend(send.unwrap_or_default(), Readers::One(root));
                     }
                     (_, None) if run.size() == 2 && run.has_halves(len)? => {
-                        return run.fold_halves(send, recv, by);
+                        run.fold_halves(send, recv, by)?;
+                        return run.attach_ended();
                     }
                     (_, Some(_)) if run.size() == 2 => run.post_nothing()?,
                     (Some(send), None) if run.size() == 2 => run.lend(send, Readers::All)?,
@@ -99,8 +106,11 @@ impl Communicator {
                 }
                 let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if run.size() == 2 {
-                    run.await_post(1 - run.rank())?;
+                    let other = 1 - run.rank();
+                    run.await_post(other)?;
+                    run.attach_began(other)?;
                     run.fold_two(0, send, recv, by)?;
+                    run.attach_ended()?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
@@ -333,6 +343,15 @@ impl Run<'_, '_> {
         let theirs = if self.rank() == 0 { part.end..send.unwrap_or(recv).len() } else { 0..part.start };
         match send {
             Some(send) => {
+                let (ours, most) = (part.len(), part.len().max(theirs.len()));
+                let measuring = if ours == theirs.len() {
+                    1
+                } else if ours == most {
+                    self.rank()
+                } else {
+                    other
+                };
+                self.may_attach(measuring, Kind::ReduceScatter, most)?;
                 self.lend_or_post(send, [&send[theirs]])?;
             }
             None => {
@@ -341,8 +360,10 @@ impl Run<'_, '_> {
             }
         }
         self.await_post(other)?;
+        self.attach_began(other)?;
         let at = if self.has_lent(other)? { part.start } else { 0 };
         self.fold_two(at, send.map(|send| &send[part.clone()]), &mut recv[..part.len()], by)?;
+        self.attach_ended()?;
         self.met();
         Ok(())
     }
@@ -363,7 +384,8 @@ impl Run<'_, '_> {
         let other = 1 - self.rank();
         self.done.reduced_bytes += recv.len() as u64;
         let element = by.element().max(1);
-        let piece = FOLD_PIECE_BYTES.max(element) / element * element;
+        let most = if self.has_posted_by_address(other)? { LONG_FOLD_PIECE_BYTES } else { FOLD_PIECE_BYTES };
+        let piece = most.max(element) / element * element;
         let places = (at..).step_by(piece);
         if let Some(send) = send {
             return recv.chunks_mut(piece).zip(send.chunks(piece)).zip(places).try_for_each(
@@ -374,6 +396,9 @@ impl Run<'_, '_> {
             );
         }
         let mut partials = self.take_partials();
+        if partials.len() < piece {
+            partials.resize(piece, 0);
+        }
         let done = recv.chunks_mut(piece).zip(places).try_for_each(|(out, at)| {
             let came = &mut partials[..out.len()];
             self.read(other, at, came)?;

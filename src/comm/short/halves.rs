@@ -1,6 +1,6 @@
 //! The allreduce of two ranks out of long vectors: each folds one half for both (a reduce-scatter), then reads the other half of the result (an
 //! allgather), as Rabenseifner's algorithm does for two ranks (Thakur, Rabenseifner, Gropp 2005). As much is copied as if each folded everything, and
-//! half as much is folded. Where both lend their vectors nothing is copied but into the fold: then each folds everything, and no result is awaited.
+//! half as much is folded. What is posted goes piece by piece. Where both ranks lend their vectors, these are one piece: as nothing is copied for the other to read, no memory is used twice.
 
 use super::pieces::PIECE_BYTES;
 use super::run::{Readers, Run};
@@ -23,13 +23,15 @@ struct Piece {
 /// The pieces of `len` bytes, of whole elements of `element` bytes, as rank `rank` of two has them.
 fn pieces(len: usize, element: usize, rank: usize) -> impl ExactSizeIterator<Item = Piece> {
     let most = PIECE_BYTES.max(element) / element * element;
-    (0..len.div_ceil(most)).map(move |i| {
-        let all = i * most..len.min((i + 1) * most);
-        let middle = all.start + all.len() / element / 2 * element;
-        let (first, second) = (all.start..middle, middle..all.end);
-        let (ours, theirs) = if rank == 0 { (first, second) } else { (second, first) };
-        Piece { ours, theirs }
-    })
+    (0..len.div_ceil(most)).map(move |i| halves(i * most..len.min((i + 1) * most), element, rank))
+}
+
+/// The halves of `all`, of whole elements, as rank `rank` has them.
+fn halves(all: Range<usize>, element: usize, rank: usize) -> Piece {
+    let middle = all.start + all.len() / element / 2 * element;
+    let (first, second) = (all.start..middle, middle..all.end);
+    let (ours, theirs) = if rank == 0 { (first, second) } else { (second, first) };
+    Piece { ours, theirs }
 }
 
 impl Run<'_, '_> {
@@ -62,29 +64,25 @@ impl Run<'_, '_> {
         piece: Piece,
         by: &Reducer,
     ) -> Result<bool> {
-        let (other, Piece { ours, theirs }) = (1 - self.rank(), piece);
-        let lent = match send {
-            Some(send) => self.lend_or_post(send, [&send[theirs.clone()]])?,
-            // The other rank has read these before it shows its half of the result, which comes there.
-            None => {
-                self.lend(&recv[theirs.clone()], Readers::All)?;
-                false
-            }
-        };
+        let other = 1 - self.rank();
+        let vector = send.unwrap_or(recv);
+        // In place the other rank has read what it folds before it shows its half of the result, which comes there.
+        let lent = self.lend_or_post(vector, [&vector[piece.theirs.clone()]])?;
         self.await_post(other)?;
-        let whole = send.is_some() && self.has_lent(other)?;
-        if lent && whole {
-            self.fold_two(0, send, recv, by)?;
-            self.met();
-            return Ok(false);
-        }
-        let at = if whole { ours.start } else { 0 };
+        self.attach_began(other)?;
+        let is_whole = self.has_lent(other)?;
+        let all = lent && is_whole;
+        let Piece { ours, theirs } =
+            if all { halves(0..recv.len(), by.element().max(1), self.rank()) } else { piece };
+        let at = if is_whole { ours.start } else { 0 };
         self.fold_two(at, send.map(|send| &send[ours.clone()]), &mut recv[ours.clone()], by)?;
         self.step()?;
         self.lend(&recv[ours], Readers::All)?;
         self.await_post(other)?;
-        self.read(other, 0, &mut recv[theirs])?;
+        // In place the caches still have what is overwritten: the other has read it.
+        let footprint = send.map_or(0, <[u8]>::len);
+        self.read_part_of(footprint, other, 0, &mut recv[theirs])?;
         self.met();
-        Ok(true)
+        Ok(!all)
     }
 }

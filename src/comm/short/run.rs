@@ -261,6 +261,12 @@ impl Run<'_, '_> {
         Ok(matches!(self.slots()?.place(member, number), Place::Lent(_)))
     }
 
+    /// Whether `member` has posted by address, for the kernel to copy.
+    pub(super) fn has_posted_by_address(&mut self, member: usize) -> Result<bool> {
+        let number = self.number;
+        Ok(matches!(self.slots()?.place(member, number), Place::Lent(lent) if lent.is_unmapped()))
+    }
+
     /// Takes the numbers of this many further steps. Every rank must do so before it waits for anything in the call, as another thread may begin the next call during a wait.
     pub(super) fn reserve(&self, steps: usize) {
         (0..steps).for_each(|_| {

@@ -51,8 +51,8 @@ const USUAL_SLOTS: usize = 8;
 const GENERATION: usize = 0;
 /// Offset of the member's core when it last shared one with another thread, as a [`Mark`].
 const CORE: usize = 8;
-/// Offset of what the member [wants](CallSlots::wanted) of the other one, of two.
-const WANTED: usize = 16;
+/// Offsets of the two words that say what the member [wants](CallSlots::wanted) of the other one, of two.
+const WANTED: [usize; 2] = [16, 24];
 /// Offset of the number of calls that the member has passed.
 const PASSED: usize = 128;
 /// Offset of the first slot.
@@ -198,7 +198,7 @@ impl MemberArea {
 
     /// Clears it for new slots. Other ranks see this when they have its ticket.
     pub(super) fn clear(&self) {
-        [PASSED, CORE, WANTED].iter().for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
+        [PASSED, CORE].iter().chain(&WANTED).for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
         for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
             self.slot(slot, word).store(0, Ordering::Relaxed);
         }

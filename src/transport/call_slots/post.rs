@@ -67,18 +67,20 @@ impl CallSlots {
         self.wide && self.pauses.spins
     }
 
-    /// What `member` wants of the other member's posts; its bits mean what the callers make of them.
+    /// What `member` wants of the other member's posts; the bits mean what the callers make of them.
     #[inline]
-    pub(crate) fn wanted(&self, member: usize) -> u64 {
-        self.areas[member].count(WANTED).load(Ordering::Relaxed)
+    pub(crate) fn wanted(&self, member: usize) -> [u64; 2] {
+        WANTED.map(|at| self.areas[member].count(at).load(Ordering::Relaxed))
     }
 
     /// Says what this rank wants.
     #[inline]
-    pub(crate) fn want(&self, bits: u64) {
-        let word = self.areas[self.mine].count(WANTED);
-        if word.load(Ordering::Relaxed) != bits {
-            word.store(bits, Ordering::Relaxed);
+    pub(crate) fn want(&self, words: [u64; 2]) {
+        for (at, bits) in WANTED.into_iter().zip(words) {
+            let word = self.areas[self.mine].count(at);
+            if word.load(Ordering::Relaxed) != bits {
+                word.store(bits, Ordering::Relaxed);
+            }
         }
     }
 
