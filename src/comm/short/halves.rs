@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// The shortest vector, in bytes, that is folded in halves. Measured: two ranks with a core each take as long for 32 KiB in plain memory either way, an
 /// eighth more for 16, and an eighth less for 128.
-const MIN_HALVES_BYTES: usize = 2 * MAX_POST_BYTES;
+const MIN_HALVES_BYTES: usize = 4 * MAX_POST_BYTES;
 
 /// A piece of both vectors, and the half of it that each rank folds.
 #[derive(Clone, Debug, PartialEq, Eq)]
