@@ -123,6 +123,9 @@ fn each_operation(rank: &Rank<'_>, root: usize) -> Result<()> {
     comm.allreduce(&*send, &mut recv, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
     send.fill(9);
     assert!(*recv == *rank.folded(), "{}", what("allreduce"));
+    let (send, mut other) = (rank.given()?, memory(comm, !rank.arena, &vec![7; len])?);
+    comm.allreduce(&*send, &mut other, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
+    assert!(*other == *rank.folded(), "{}", what("allreduce to the other kind of memory"));
     let mut send = rank.given()?;
     comm.allreduce(InPlace, &mut send, ops::user("xor", true, |a: u64, b: u64| a ^ b))?;
     assert!(*send == *rank.folded(), "{}", what("allreduce in place"));
@@ -161,7 +164,7 @@ fn scattered_sums(rank: &Rank<'_>) -> Result<()> {
 #[test]
 fn blocks_come_as_they_were_when_they_were_sent() {
     let seed = seed();
-    let settings = [&[SPIN][..], &[]];
+    let settings = [&[SPIN][..], &[SPIN, ("adapt", "off")], &[]];
     for (p, settings) in [2, 3].into_iter().flat_map(|p| settings.map(|s| (p, s))) {
         let results = run(vec![0; p], settings, |_, comm| {
             let mut random = Random(seed);
@@ -253,6 +256,15 @@ fn plain_memory_comes_as_it_was_while_both_ways_are_tried() {
                 send.fill(3);
                 let expected = [given(call, 0, counts[0]), given(call, 1, counts[1])].concat();
                 assert!(all == expected, "allgatherv {call} of {counts:?} at {r}");
+                let (mut data, mut all) = (given(call, r, 2 * len), vec![7; 2 * len]);
+                if r == root {
+                    comm.alltoall(&data, &mut all)?;
+                } else {
+                    comm.alltoall(InPlace, &mut data)?;
+                    all.copy_from_slice(&data);
+                }
+                let expected = [0, 1].map(|from| given(call, from, 2 * len)[r * len..][..len].to_vec());
+                assert!(all == expected.concat(), "alltoall {call} of {len}, in place but at {root}, at {r}");
                 each_operation(&Rank { comm, arena: false, call, len: 2 * len }, root)?;
             }
         }

@@ -3,6 +3,7 @@
 use super::cross_memory::{Kind, MIN_BYTES};
 use super::run::Run;
 use crate::error::Result;
+use crate::transport::call_slots::Place;
 
 impl Run<'_, '_> {
     /// Decides whether this call of two ranks posts by address, and whether the rank `measuring` times it. That rank reads `len` bytes; the other one reads no more.
@@ -16,7 +17,13 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// To be called when the other rank has posted.
+    /// Whether `member` has posted by address.
+    pub(super) fn has_posted_by_address(&mut self, member: usize) -> Result<bool> {
+        let number = self.number();
+        Ok(matches!(self.slots()?.place(member, number), Place::Lent(lent) if lent.is_unmapped()))
+    }
+
+    /// To be called when the other rank has posted; in later steps of a call it changes nothing.
     #[inline]
     pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
         if let Some(mut attach) = self.attach {

@@ -19,6 +19,8 @@ const TRIAL_CALLS: u32 = 3;
 const SHARED_REST: u32 = 64;
 /// Calls between the first trial and the second. Chosen: by then the caches are as they will be.
 const FIRST_REST: u32 = 16;
+/// Calls that are to be timed, one after the other, until none is for a while where none can be, as the other rank posts otherwise than this one wants. Chosen: few, but more than one, as it may see that late.
+const MAX_MISSES: u32 = 8;
 /// The most calls between two trials. Chosen: trials of a way that takes twice as long add 3 in 1000 then.
 const MAX_REST: u32 = 1024;
 /// Lengths that are told apart, by their powers of two. Chosen: up to 256 MiB, and as many as the words have bits for.
@@ -29,14 +31,14 @@ const CHOICES: usize = Kind::ALL.len() * LENGTHS;
 const IS_ABLE: u64 = 1 << 63;
 const _: () = assert!(CHOICES <= 63);
 
-/// What two ranks do with the bytes, as far as it takes another time.
+/// The kinds of calls of two ranks that are tried apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One rank reads them: bcast, scatter.
     ToOne,
     /// Both read as many: allgather, alltoall.
     ToBoth,
-    /// Both read and fold a half, then read the other half of the result.
+    /// Both read what they fold, a half or all of it.
     Allreduce,
     /// Both read and fold a part.
     ReduceScatter,
@@ -46,11 +48,11 @@ impl Kind {
     const ALL: [Self; 4] = [Self::ToOne, Self::ToBoth, Self::Allreduce, Self::ReduceScatter];
 
     /// Bytes from which on such a call goes by address until there is time for a trial. Chosen: longer ones took less so where nothing writes the buffers (allgathers 0.6 to 0.7
-    /// times as long, allreduces 0.6 to 0.9), and no more where something does (0.9 to 1.05, 0.55 to 0.9).
+    /// times as long, allreduces 0.6 to 0.9), and no more where something does (0.9 to 1.0, 0.55 to 0.9).
     const fn least_by_address(self) -> usize {
         match self {
             Self::ToOne | Self::ReduceScatter => usize::MAX,
-            Self::ToBoth => 4 * MIN_BYTES,
+            Self::ToBoth => 8 * MIN_BYTES,
             Self::Allreduce => 64 * MIN_BYTES,
         }
     }
@@ -61,6 +63,8 @@ impl Kind {
 struct Choice {
     by_address: bool,
     trial: Trial,
+    /// Calls, one after the other, that were to be timed and were not.
+    misses: u32,
 }
 
 /// The choices of a rank, by kind and length.
@@ -88,7 +92,7 @@ impl Choice {
         if by_address {
             trial.put_off(TIMED_CALLS);
         }
-        Self { by_address, trial }
+        Self { by_address, trial, misses: 0 }
     }
 
     /// Whether the other rank is to post the next call by address, and whether the call is to be timed.
@@ -97,7 +101,17 @@ impl Choice {
         [self.by_address != self.trial.is_on(), timed]
     }
 
+    /// A call that was to be timed was not as wanted.
+    fn missed(&mut self) {
+        self.misses += 1;
+        if self.misses == MAX_MISSES {
+            self.misses = 0;
+            self.trial.put_off(SHARED_REST);
+        }
+    }
+
     fn timed(&mut self, nanoseconds: u64) {
+        self.misses = 0;
         match self.trial.timed(nanoseconds) {
             None => {}
             Some(true) => {
@@ -118,8 +132,17 @@ pub(super) struct Attach {
     /// Of its kind and length.
     index: usize,
     by_address: bool,
-    /// This rank times it, and has entered at this time.
-    timed: Option<u64>,
+    timed: Timed,
+}
+
+/// Whether this rank times a call.
+#[derive(Clone, Copy, Debug)]
+enum Timed {
+    Not,
+    /// It does, and has entered at this time.
+    Entered(u64),
+    /// Both ranks were in it at this time.
+    Began(u64),
 }
 
 /// Nanoseconds of the clock that all processes of a node have.
@@ -153,28 +176,35 @@ impl Choices {
         };
         let entered = if timed { now() } else { 0 };
         slots.enter(entered);
-        let timed = (timed && measuring == slots.rank()).then_some(entered);
+        let timed = if timed && measuring == slots.rank() { Timed::Entered(entered) } else { Timed::Not };
         Some(Attach { index, by_address, timed })
     }
 
     /// The rank `other` has posted in call `number`. The call is timed, from when both ranks were in it, if it posted as this rank wants.
     pub(super) fn began(&mut self, slots: &CallSlots, (other, number): (usize, u64), attach: &mut Attach) {
-        let Some(entered) = attach.timed else { return };
+        let Timed::Entered(entered) = attach.timed else { return };
+        let choice = &mut self.0[attach.index];
         let is_as_wanted = match slots.place(other, number) {
             Place::Area(_) => !attach.by_address,
             Place::Lent(lent) if lent.is_unmapped() => attach.by_address,
             Place::Lent(_) => {
-                self.0[attach.index].trial.put_off(SHARED_REST);
-                false
+                choice.trial.put_off(SHARED_REST);
+                attach.timed = Timed::Not;
+                return;
             }
         };
         let theirs = slots.entered(other, number);
-        attach.timed = (is_as_wanted && theirs > 0).then_some(entered.max(theirs));
+        attach.timed = if is_as_wanted && theirs > 0 {
+            Timed::Began(entered.max(theirs))
+        } else {
+            choice.missed();
+            Timed::Not
+        };
     }
 
     /// All bytes of a call have come.
     pub(super) fn ended(&mut self, attach: Attach) {
-        if let Some(began) = attach.timed {
+        if let Timed::Began(began) = attach.timed {
             self.0[attach.index].timed(now().saturating_sub(began));
         }
     }
@@ -213,7 +243,7 @@ mod tests {
         let mut choice = Choice::new(Kind::ToOne, MIN_BYTES);
         let first = calls(&mut choice, (600, 1000), TIMED_CALLS + TRIAL_CALLS);
         assert_eq!((first, choice.by_address), ((TRIAL_CALLS, TIMED_CALLS), true));
-        assert!(Choice::new(Kind::ToBoth, 4 * MIN_BYTES).by_address);
+        assert!(Choice::new(Kind::ToBoth, 8 * MIN_BYTES).by_address);
         let most = |calls: u32| calls / (MAX_REST / TRIAL_CALLS);
         for (costs, by_address) in
             [((1000, 600), false), ((950, 1000), false), ((600, 1000), true), ((1000, 950), true)]
@@ -226,5 +256,15 @@ mod tests {
                 "{costs:?}: {a} by address, {b} not"
             );
         }
+    }
+    #[test]
+    fn what_cannot_be_timed_is_left_alone_for_a_while() {
+        let mut choice = Choice::new(Kind::ToOne, MIN_BYTES);
+        let timed = |choice: &mut Choice| (0..SHARED_REST).filter(|_| choice.next()[1]).count();
+        assert!(choice.next()[1]);
+        (0..MAX_MISSES - 1).for_each(|_| choice.missed());
+        assert!(choice.next()[1], "so many calls in turn may be seen late");
+        choice.missed();
+        assert_eq!((timed(&mut choice), timed(&mut choice)), (0, SHARED_REST as usize));
     }
 }

@@ -355,7 +355,7 @@ impl Communicator {
             |run| {
                 let (mine, blocks) = (run.rank(), Blocks::Equal(len));
                 let ours = blocks.of(mine);
-                if run.size() == 2 && send.is_some() {
+                if run.size() == 2 {
                     run.may_attach(1, Kind::ToBoth, len)?;
                 }
                 match send {

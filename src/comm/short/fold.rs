@@ -15,6 +15,7 @@ use crate::plan::registry::Operation;
 use crate::plan::scan::prefix::exscan_round;
 use crate::schedule::Circulant;
 use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
+use std::cmp::Ordering;
 
 /// Bytes that are folded in one go: what was read is in the core's own cache when it is folded. Chosen: as long as the parts in which another rank
 /// writes a post, and as partial results can be.
@@ -83,7 +84,7 @@ impl Communicator {
             },
             |run| {
                 if run.size() == 2 && root.is_none() {
-                    run.may_attach(1, Kind::Allreduce, len)?;
+                    return run.fold_for_both(send, recv, by);
                 }
                 match (send, root) {
                     _ if run.size() > 2 && len > MAX_POST_BYTES => {
@@ -92,12 +93,7 @@ impl Communicator {
                     (send, Some(root)) if !gets => {
                         return run.lend(send.unwrap_or_default(), Readers::One(root));
                     }
-                    (_, None) if run.size() == 2 && run.has_halves(len)? => {
-                        run.fold_halves(send, recv, by)?;
-                        return run.attach_ended();
-                    }
                     (_, Some(_)) if run.size() == 2 => run.post_nothing()?,
-                    (Some(send), None) if run.size() == 2 => run.lend(send, Readers::All)?,
                     _ => run.post(send.unwrap_or(recv))?,
                 }
                 if run.is_alone() {
@@ -106,11 +102,8 @@ impl Communicator {
                 }
                 let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if run.size() == 2 {
-                    let other = 1 - run.rank();
-                    run.await_post(other)?;
-                    run.attach_began(other)?;
+                    run.await_post(1 - run.rank())?;
                     run.fold_two(0, send, recv, by)?;
-                    run.attach_ended()?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
@@ -341,17 +334,14 @@ impl Run<'_, '_> {
     ) -> Result<()> {
         let other = 1 - self.rank();
         let theirs = if self.rank() == 0 { part.end..send.unwrap_or(recv).len() } else { 0..part.start };
+        let measuring = match part.len().cmp(&theirs.len()) {
+            Ordering::Less => other,
+            Ordering::Equal => 1,
+            Ordering::Greater => self.rank(),
+        };
+        self.may_attach(measuring, Kind::ReduceScatter, part.len().max(theirs.len()))?;
         match send {
             Some(send) => {
-                let (ours, most) = (part.len(), part.len().max(theirs.len()));
-                let measuring = if ours == theirs.len() {
-                    1
-                } else if ours == most {
-                    self.rank()
-                } else {
-                    other
-                };
-                self.may_attach(measuring, Kind::ReduceScatter, most)?;
                 self.lend_or_post(send, [&send[theirs]])?;
             }
             None => {
@@ -396,8 +386,8 @@ impl Run<'_, '_> {
             );
         }
         let mut partials = self.take_partials();
-        if partials.len() < piece {
-            partials.resize(piece, 0);
+        if partials.len() < piece.min(recv.len()) {
+            partials.resize(piece.min(recv.len()), 0);
         }
         let done = recv.chunks_mut(piece).zip(places).try_for_each(|(out, at)| {
             let came = &mut partials[..out.len()];

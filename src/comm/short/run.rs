@@ -212,7 +212,7 @@ impl Run<'_, '_> {
         self.post_if_read(pieces, true)
     }
 
-    /// As [`Run::post`], of bytes that stay as they are until the call ends, or until its readers have posted in a later step. Long ones in memory that these readers can map are posted by reference, and
+    /// As [`Run::post`], of bytes of which those that others read stay as they are until the call ends, or until its readers have posted in a later step. Long ones in memory that these readers can map are posted by reference, and
     /// the call ends when all of them have read.
     #[inline]
     pub(super) fn lend(&mut self, bytes: &[u8], readers: Readers) -> Result<()> {
@@ -259,12 +259,6 @@ impl Run<'_, '_> {
     pub(super) fn has_lent(&mut self, member: usize) -> Result<bool> {
         let number = self.number;
         Ok(matches!(self.slots()?.place(member, number), Place::Lent(_)))
-    }
-
-    /// Whether `member` has posted by address, for the kernel to copy.
-    pub(super) fn has_posted_by_address(&mut self, member: usize) -> Result<bool> {
-        let number = self.number;
-        Ok(matches!(self.slots()?.place(member, number), Place::Lent(lent) if lent.is_unmapped()))
     }
 
     /// Takes the numbers of this many further steps. Every rank must do so before it waits for anything in the call, as another thread may begin the next call during a wait.

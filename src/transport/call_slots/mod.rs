@@ -46,8 +46,8 @@ pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { USUAL_SLOTS };
 /// The same outside of unit tests. Chosen: an area stays below 256 KiB; a member that is further ahead waits, which
 /// unit tests reach with 2.
 const USUAL_SLOTS: usize = 8;
-/// Offset in an area, in bytes, of the number of its use. This word and the next lie on a cache line of their own, and
-/// so do the others.
+/// Offset in an area, in bytes, of the number of its use. This word and the next three lie on a cache line of their own,
+/// and so do the others.
 const GENERATION: usize = 0;
 /// Offset of the member's core when it last shared one with another thread, as a [`Mark`].
 const CORE: usize = 8;
