@@ -274,10 +274,11 @@ def load(figure):
 def facts(known, lines):
     wire, dropped = known["wire"], sum(int(line["dropped"]) for line in lines)
     versions = "; ".join(f"{title(p)} {' '.join(v).replace('==', ' ')}" for p, v in known["versions"].items())
+    after = f" after {known['warm']} untimed ones" if known.get("warm") else ""
     text = (
         f"{known['date']}, {known['machine']}; load of the machine up to {known['load']}. L = {time(wire['latency_ns'] / 1e3)}, "
         f"o = {time(wire['overhead_ns'] / 1e3)}, β = {wire['byte_ns']:.4g} ns/B by `circulant bench put`. "
-        f"{known['rounds']} rounds of {known['reps']} repetitions, priority {known['priority']}; {dropped} rows dropped as late. {versions}.\n"
+        f"{known['rounds']} rounds of {known['reps']} repetitions{after}, priority {known['priority']}; {dropped} rows dropped as late. {versions}.\n"
     )
     if known.get("ours"):
         text += f"\nOur runs had {', '.join(f'{k}={v}' for k, v in known['ours'].items())}.\n"

@@ -361,7 +361,7 @@ def race(figure, programs, priority=None, knobs=None):
             say(f"interrupted in round {number + 1}: what was run is kept")
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
-        "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps,
+        "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps, "warm": figure.warm,
         "interrupted": interrupted, "priority": priority, "load": round(max(loads), 1),
         "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p not in rivals.OURS} | {"circulant": our_version(tool)},
