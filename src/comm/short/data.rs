@@ -2,7 +2,7 @@
 
 use super::blocks::{Blocks, Lie, lie};
 use super::cross_memory::Kind;
-use super::pieces::{MAX_ALLGATHER_BYTES, MAX_BCAST_BYTES, longest_block, longest_piece};
+use super::pieces::{MAX_BCAST_BYTES, longest_block, longest_piece, most_block_bytes};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
@@ -113,8 +113,7 @@ impl Communicator {
     ) -> Option<Result<()>> {
         self.has_short_calls()?;
         let (unit, counts, displs) = (element.size(), places.counts, places.here());
-        let most = if self.size() == 2 { MAX_ALLGATHER_BYTES } else { MAX_WIDE_POST_BYTES };
-        let longest = longest(unit, counts, most)?;
+        let longest = longest(unit, counts, most_block_bytes((self.size(), self.shares_cores())))?;
         let lie = lie((unit, self.size()), counts, displs, Some(recv.len()))?;
         if send.is_some_and(|s| s.len() != counts[self.rank()] * unit) {
             return None;
@@ -138,7 +137,7 @@ impl Communicator {
         recv: &mut [u8],
         blocks: Blocks<'_>,
     ) -> Option<Result<()>> {
-        let post = longest_block(self.size(), longest);
+        let post = longest_block((self.size(), self.shares_cores()), longest);
         self.short(
             shape_of(operation, (element, post), None, (&blocks, self.size())),
             |h| {
@@ -152,7 +151,7 @@ impl Communicator {
                     run.may_attach(measuring, Kind::ToBoth, longest)?;
                 }
                 if post < longest {
-                    run.exchange(send, recv, &ours, &blocks.of(1 - run.rank()))?;
+                    run.exchange(send, recv, (&blocks, longest))?;
                     return run.attach_ended();
                 }
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);

@@ -1,58 +1,76 @@
-//! The allgather of two ranks out of long blocks: in each step a rank posts a piece of its own, then reads the other's. Both are in step, so that the memory of two pieces
+//! Allgathers out of long blocks: in each step a rank posts a piece of its own, then reads the others'. All are in step, so that the memory of a few pieces
 //! is used in turn, and stays in the caches.
 
+use super::blocks::Blocks;
 use super::data::keep;
-use super::pieces::PIECE_BYTES;
+use super::pieces::block_piece_bytes;
 use super::run::Run;
 use crate::error::Result;
 use std::ops::Range;
 
+/// The `i`-th piece of `bytes` bytes of these.
+fn piece(of: &Range<usize>, bytes: usize, i: usize) -> Range<usize> {
+    let at = |i: usize| (of.start + i * bytes).min(of.end);
+    at(i)..at(i + 1)
+}
+
 impl Run<'_, '_> {
-    /// The allgather of two ranks, piece by piece: each posts one, then reads the other's. `ours` and `theirs` are the blocks in `recv`. Without `send` ours stands there.
+    /// An allgather, piece by piece, of blocks of which the longest has `longest` bytes. Without `send` ours stands in `recv`.
     pub(super) fn exchange(
         &mut self,
         send: Option<&[u8]>,
         recv: &mut [u8],
-        ours: &Range<usize>,
-        theirs: &Range<usize>,
+        (blocks, longest): (&Blocks<'_>, usize),
     ) -> Result<()> {
-        let other = 1 - self.rank();
-        let piece = |of: &Range<usize>, i| {
-            let at = |i: usize| (of.start + i * PIECE_BYTES).min(of.end);
-            at(i)..at(i + 1)
-        };
-        let pieces = ours.len().max(theirs.len()).div_ceil(PIECE_BYTES);
+        let (mine, size) = (self.rank(), self.size());
+        let (ours, bytes) = (blocks.of(mine), block_piece_bytes(size));
+        let pieces = longest.div_ceil(bytes);
         self.reserve(pieces - 1);
         let whole = send.unwrap_or_else(|| &recv[ours.clone()]);
-        let lends = self.lend_or_post(whole, [&whole[..whole.len().min(PIECE_BYTES)]])?;
+        let lends = self.lend_or_post(whole, [&whole[..whole.len().min(bytes)]])?;
         if lends {
             keep(self, send, &mut recv[ours.clone()]);
         }
-        let (footprint, mut borrows) = (recv.len(), false);
+        // The members that lend their block, by bits.
+        let mut lent = 0u64;
         for i in 0..pieces {
-            let (out, into) = (piece(ours, i), piece(theirs, i));
             if i > 0 {
                 self.step()?;
             }
             if !lends {
+                let out = piece(&ours, bytes, i);
                 let send = send.map(|send| &send[out.start - ours.start..out.end - ours.start]);
                 if i > 0 && !out.is_empty() {
                     self.post(send.unwrap_or_else(|| &recv[out.clone()]))?;
                 }
                 keep(self, send, &mut recv[out]);
             }
-            if i == 0 || !borrows && !into.is_empty() {
-                self.await_post(other)?;
-                // It read our last piece before it posted this one.
-                self.met();
-                if i == 0 {
-                    self.attach_began(other)?;
+            let mut all_posted = true;
+            for member in (1..size).map(|distance| (mine + distance) % size) {
+                let theirs = blocks.of(member);
+                let into = piece(&theirs, bytes, i);
+                if i > 0 && (lent >> member & 1 != 0 || into.is_empty()) {
+                    all_posted = false;
+                    continue;
                 }
-                borrows = self.has_lent(other)?;
-                let into = if borrows { theirs.clone() } else { into };
-                self.read_part_of(footprint, other, 0, &mut recv[into])?;
+                lent |= u64::from(self.await_block(i == 0, member)?) << member;
+                let into = if lent >> member & 1 != 0 { theirs } else { into };
+                self.read_part_of(recv.len(), member, 0, &mut recv[into])?;
+            }
+            if all_posted {
+                // Each read our last piece before it posted this one.
+                self.met();
             }
         }
         Ok(())
+    }
+
+    /// Waits for a post of `member`. Returns whether that is its block, lent.
+    fn await_block(&mut self, is_first: bool, member: usize) -> Result<bool> {
+        self.await_post(member)?;
+        if is_first {
+            self.attach_began(member)?;
+        }
+        self.has_lent(member)
     }
 }

@@ -1,4 +1,4 @@
-//! Long calls of two ranks, and long allreduces of more: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
+//! Long calls of two ranks, and long allreduces and allgathers of more: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
 //! while the call goes on, and stays in the caches.
 
 use super::run::{Readers, Run};
@@ -13,10 +13,10 @@ pub(super) const MAX_BCAST_BYTES: usize = 32 * PIECE_BYTES;
 pub(super) const MAX_ALLREDUCE_BYTES: usize = 256 * PIECE_BYTES;
 
 /// The longest block of such an allgather, in bytes (64 MiB). Measured likewise: out of plain memory such blocks take 0.7 to 0.8 times as long as by plan, and as long out of arena memory; of
-/// longer ones of plain memory medians were up to 1.4 times as long.
+/// longer ones of plain memory medians were up to 1.4 times as long. More ranks than two, where they share cores: 0.4 to 0.8 times, and out of arena memory 0.8 to 1.15.
 pub(super) const MAX_ALLGATHER_BYTES: usize = 512 * PIECE_BYTES;
 
-/// Bytes of a piece of vectors that no post holds, which more than two ranks fold (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
+/// Bytes of a piece of vectors or blocks that no post holds, of more than two ranks (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
 const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
 /// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (8 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
 /// long out of arena memory.
@@ -52,10 +52,23 @@ pub(super) fn longest_piece(ranks: usize, len: usize, most: usize) -> usize {
     if ranks == 2 && len <= most { len.min(PIECE_BYTES) } else { len }
 }
 
-/// The longest post of an allgather of blocks of at most `longest` bytes by `ranks` ranks: two make it [piece by piece](Run::exchange) where one post does not hold a block.
+/// Bytes of a piece of blocks that `ranks` ranks [exchange](Run::exchange).
 #[inline]
-pub(super) fn longest_block(ranks: usize, longest: usize) -> usize {
-    if longest > MAX_WIDE_POST_BYTES { longest_piece(ranks, longest, MAX_ALLGATHER_BYTES) } else { longest }
+pub(super) fn block_piece_bytes(ranks: usize) -> usize {
+    if ranks == 2 { PIECE_BYTES } else { LONG_PIECE_BYTES }
+}
+
+/// The longest block, in bytes, of an allgather by so many ranks that is short. `crowded`: the node has more ranks than cores.
+#[inline]
+pub(super) fn most_block_bytes((ranks, crowded): (usize, bool)) -> usize {
+    if ranks == 2 || crowded { MAX_ALLGATHER_BYTES } else { MAX_WIDE_POST_BYTES }
+}
+
+/// The longest post of an allgather of blocks of at most `longest` bytes by so many ranks: they make it [piece by piece](Run::exchange) where one post does not hold a block.
+#[inline]
+pub(super) fn longest_block(ranks: (usize, bool), longest: usize) -> usize {
+    let is_exchanged = longest > MAX_WIDE_POST_BYTES && longest <= most_block_bytes(ranks);
+    if is_exchanged { block_piece_bytes(ranks.0) } else { longest }
 }
 
 impl Run<'_, '_> {
@@ -124,6 +137,19 @@ mod tests {
             assert_eq!(longest_part(most, ranks, true), LONG_PIECE_BYTES);
             assert_eq!(longest_part(most + 1, ranks, true), most + 1);
         }
+    }
+
+    #[test]
+    fn blocks_that_one_post_does_not_hold_are_exchanged_in_pieces() {
+        for (ranks, piece) in
+            [((2, false), PIECE_BYTES), ((2, true), PIECE_BYTES), ((3, true), LONG_PIECE_BYTES)]
+        {
+            assert_eq!(longest_block(ranks, MAX_WIDE_POST_BYTES), MAX_WIDE_POST_BYTES);
+            assert_eq!(longest_block(ranks, MAX_WIDE_POST_BYTES + 1), piece);
+            assert_eq!(longest_block(ranks, MAX_ALLGATHER_BYTES), piece);
+            assert_eq!(longest_block(ranks, MAX_ALLGATHER_BYTES + 1), MAX_ALLGATHER_BYTES + 1);
+        }
+        assert_eq!(longest_block((3, false), MAX_ALLGATHER_BYTES), MAX_ALLGATHER_BYTES);
     }
 
     #[test]
