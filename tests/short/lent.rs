@@ -195,7 +195,8 @@ fn blocks_of_any_length_are_exchanged_without_a_message() {
     const PIECE: usize = 128 << 10;
     let seed = seed();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    for (p, settings) in [(2, &[SPIN][..]), (2, &[]), (5, &[])] {
+    let more = (cores + 1).clamp(5, 16);
+    for (p, settings) in [(2, &[SPIN][..]), (2, &[]), (3, &[SPIN]), (more, &[])] {
         let results = run(vec![0; p], settings, |world, comm| {
             let (mut random, r) = (Random(seed), comm.rank());
             // Results of the last one go round the cache.

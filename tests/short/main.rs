@@ -9,6 +9,7 @@
 mod bounds;
 mod calls;
 mod lent;
+mod overlap;
 
 use calls::{Case, given};
 use circulant::comm::Local;

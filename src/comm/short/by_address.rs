@@ -23,6 +23,13 @@ impl Run<'_, '_> {
         Ok(matches!(self.slots()?.place(member, number), Place::Lent(lent) if lent.is_unmapped()))
     }
 
+    /// Waits for a post of `member`. Returns whether it is lent.
+    pub(super) fn await_lent(&mut self, member: usize) -> Result<bool> {
+        self.await_post(member)?;
+        self.attach_began(member)?;
+        self.has_lent(member)
+    }
+
     /// To be called when the other rank has posted; in later steps of a call it changes nothing.
     #[inline]
     pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {

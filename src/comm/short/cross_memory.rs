@@ -257,6 +257,7 @@ mod tests {
             );
         }
     }
+
     #[test]
     fn what_cannot_be_timed_is_left_alone_for_a_while() {
         let mut choice = Choice::new(Kind::ToOne, MIN_BYTES);

@@ -2,7 +2,7 @@
 
 use super::blocks::{Blocks, Lie, lie};
 use super::cross_memory::Kind;
-use super::pieces::{MAX_BCAST_BYTES, longest_block, longest_piece, most_block_bytes};
+use super::pieces::{MAX_BCAST_BYTES, longest_block_post, longest_piece, most_block_bytes};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
 use crate::comm::partition::{Places, overlap};
@@ -137,7 +137,7 @@ impl Communicator {
         recv: &mut [u8],
         blocks: Blocks<'_>,
     ) -> Option<Result<()>> {
-        let post = longest_block((self.size(), self.shares_cores()), longest);
+        let post = longest_block_post((self.size(), self.shares_cores()), longest);
         self.short(
             shape_of(operation, (element, post), None, (&blocks, self.size())),
             |h| {

@@ -5,8 +5,11 @@ use super::blocks::Blocks;
 use super::data::keep;
 use super::pieces::block_piece_bytes;
 use super::run::Run;
+use super::setup::MAX_MEMBERS;
 use crate::error::Result;
 use std::ops::Range;
+
+const _: () = assert!(MAX_MEMBERS <= 64, "a bit for each member");
 
 /// The `i`-th piece of `bytes` bytes of these.
 fn piece(of: &Range<usize>, bytes: usize, i: usize) -> Range<usize> {
@@ -53,24 +56,18 @@ impl Run<'_, '_> {
                     all_posted = false;
                     continue;
                 }
-                lent |= u64::from(self.await_block(i == 0, member)?) << member;
+                match i {
+                    0 => lent |= u64::from(self.await_lent(member)?) << member,
+                    _ => self.await_post(member)?,
+                }
                 let into = if lent >> member & 1 != 0 { theirs } else { into };
                 self.read_part_of(recv.len(), member, 0, &mut recv[into])?;
             }
             if all_posted {
-                // Each read our last piece before it posted this one.
+                // Each had passed all earlier steps when it posted in this one.
                 self.met();
             }
         }
         Ok(())
-    }
-
-    /// Waits for a post of `member`. Returns whether that is its block, lent.
-    fn await_block(&mut self, is_first: bool, member: usize) -> Result<bool> {
-        self.await_post(member)?;
-        if is_first {
-            self.attach_began(member)?;
-        }
-        self.has_lent(member)
     }
 }

@@ -46,7 +46,7 @@ impl Run<'_, '_> {
                 Some(send) => self.lend(send, Readers::All)?,
                 None => self.post(recv)?,
             }
-            self.await_other()?;
+            self.await_lent(1 - self.rank())?;
             self.fold_two(0, send, recv, by)?;
             self.met();
         }
@@ -70,21 +70,13 @@ impl Run<'_, '_> {
                 true => self.lend_or_post(vector, theirs)?,
                 false => self.post_pieces(theirs.into_iter()).map(|()| false)?,
             };
-            let is_whole = self.await_other()?;
+            let is_whole = self.await_lent(1 - self.rank())?;
             if lent && is_whole {
                 return self.fold_piece(send, recv, (halves(0..recv.len(), element, self.rank()), true), by);
             }
             self.fold_piece(send, recv, (piece, is_whole), by)?;
         }
         Ok(())
-    }
-
-    /// Waits for the other rank's post. Returns whether that is its vector.
-    fn await_other(&mut self) -> Result<bool> {
-        let other = 1 - self.rank();
-        self.await_post(other)?;
-        self.attach_began(other)?;
-        self.has_lent(other)
     }
 
     /// Folds our half of a piece, whose bytes are all that the other has posted unless that `is_whole`, and reads the other half of the result. In place the other rank has read what it folds before it shows

@@ -16,7 +16,7 @@ pub(super) const MAX_ALLREDUCE_BYTES: usize = 256 * PIECE_BYTES;
 /// longer ones of plain memory medians were up to 1.4 times as long. More ranks than two, where they share cores: 0.4 to 0.8 times, and out of arena memory 0.8 to 1.15.
 pub(super) const MAX_ALLGATHER_BYTES: usize = 512 * PIECE_BYTES;
 
-/// Bytes of a piece of vectors or blocks that no post holds, of more than two ranks (256 KiB). Chosen: wide memory holds the posts of two, so that one is read while the next is written.
+/// Bytes of a piece of vectors or blocks that no post holds, of more than two ranks (256 KiB). Chosen: wide memory holds four posts of them, so that one is read while the next is written.
 const LONG_PIECE_BYTES: usize = MAX_WIDE_POST_BYTES / 2;
 /// The longest vector of an allreduce of more than two ranks that is folded in such pieces, in bytes (8 MiB). Measured (docs/design.md, "Wide posts"): up to there it takes less than by plan out of plain memory, and as
 /// long out of arena memory.
@@ -58,7 +58,7 @@ pub(super) fn block_piece_bytes(ranks: usize) -> usize {
     if ranks == 2 { PIECE_BYTES } else { LONG_PIECE_BYTES }
 }
 
-/// The longest block, in bytes, of an allgather by so many ranks that is short. `crowded`: the node has more ranks than cores.
+/// The longest block, in bytes, of a short allgather by so many ranks. `crowded`: the node has more ranks than cores.
 #[inline]
 pub(super) fn most_block_bytes((ranks, crowded): (usize, bool)) -> usize {
     if ranks == 2 || crowded { MAX_ALLGATHER_BYTES } else { MAX_WIDE_POST_BYTES }
@@ -66,7 +66,7 @@ pub(super) fn most_block_bytes((ranks, crowded): (usize, bool)) -> usize {
 
 /// The longest post of an allgather of blocks of at most `longest` bytes by so many ranks: they make it [piece by piece](Run::exchange) where one post does not hold a block.
 #[inline]
-pub(super) fn longest_block(ranks: (usize, bool), longest: usize) -> usize {
+pub(super) fn longest_block_post(ranks: (usize, bool), longest: usize) -> usize {
     let is_exchanged = longest > MAX_WIDE_POST_BYTES && longest <= most_block_bytes(ranks);
     if is_exchanged { block_piece_bytes(ranks.0) } else { longest }
 }
@@ -144,12 +144,12 @@ mod tests {
         for (ranks, piece) in
             [((2, false), PIECE_BYTES), ((2, true), PIECE_BYTES), ((3, true), LONG_PIECE_BYTES)]
         {
-            assert_eq!(longest_block(ranks, MAX_WIDE_POST_BYTES), MAX_WIDE_POST_BYTES);
-            assert_eq!(longest_block(ranks, MAX_WIDE_POST_BYTES + 1), piece);
-            assert_eq!(longest_block(ranks, MAX_ALLGATHER_BYTES), piece);
-            assert_eq!(longest_block(ranks, MAX_ALLGATHER_BYTES + 1), MAX_ALLGATHER_BYTES + 1);
+            assert_eq!(longest_block_post(ranks, MAX_WIDE_POST_BYTES), MAX_WIDE_POST_BYTES);
+            assert_eq!(longest_block_post(ranks, MAX_WIDE_POST_BYTES + 1), piece);
+            assert_eq!(longest_block_post(ranks, MAX_ALLGATHER_BYTES), piece);
+            assert_eq!(longest_block_post(ranks, MAX_ALLGATHER_BYTES + 1), MAX_ALLGATHER_BYTES + 1);
         }
-        assert_eq!(longest_block((3, false), MAX_ALLGATHER_BYTES), MAX_ALLGATHER_BYTES);
+        assert_eq!(longest_block_post((3, false), MAX_ALLGATHER_BYTES), MAX_ALLGATHER_BYTES);
     }
 
     #[test]

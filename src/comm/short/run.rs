@@ -348,10 +348,13 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Waits until our slot for this call can be written, with a post of `len` bytes.
+    /// Waits until our slot for this call can be written, with a post of `len` bytes, and no earlier call of another thread needs the room.
     #[inline]
     fn await_room(&mut self, len: usize) -> Result<()> {
         let number = self.number;
+        while !self.state()?.has_turn(number, len) {
+            self.progress(self.context.members.world_rank(self.context.rank))?;
+        }
         while let Err(member) = self.slots()?.room(number, len) {
             self.turn(member, |slots| slots.room(number, len).is_ok())?;
         }

@@ -193,6 +193,18 @@ impl ShortState {
         Post { code, ..post }
     }
 
+    /// Whether call `number` may post `len` bytes. What calls of ours that began before it, in other threads, have yet to post has lower numbers: it must find slots, and wide memory.
+    #[inline]
+    pub(super) fn has_turn(&self, number: u64, len: usize) -> bool {
+        match self.calls.inside[..] {
+            [] | [_] => true,
+            _ => {
+                let lowest = self.calls.inside.iter().min().copied().unwrap_or(number);
+                lowest >= number || !self.slots.is_wide(len) && number - lowest < SLOTS as u64
+            }
+        }
+    }
+
     pub(super) fn leave(&mut self, number: u64) {
         let next = self.calls.leave(number);
         self.slots.pass(next);

@@ -185,7 +185,7 @@ impl CallSlots {
 
     /// Whether a post of `len` bytes lies in wide memory.
     #[inline]
-    pub(super) fn is_wide(&self, len: usize) -> bool {
+    pub(crate) fn is_wide(&self, len: usize) -> bool {
         let few = self.pauses.spins && self.areas.len() <= MAX_NARROW_RANKS;
         let narrow = if few { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
         len > narrow && self.areas[self.mine].wide.is_some()
