@@ -39,7 +39,7 @@ fn a_later_call_leaves_room_for_the_pieces_of_an_earlier_one() {
             world.while_waiting(move || _ = counted.fetch_add(1, Ordering::Release));
             std::thread::scope(|scope| {
                 let first = scope.spawn(|| gathers(1));
-                while looks.load(Ordering::Acquire) == 0 {
+                while looks.load(Ordering::Acquire) == 0 && !first.is_finished() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 begun.store(true, Ordering::Release);

@@ -58,13 +58,13 @@ pub(super) fn block_piece_bytes(ranks: usize) -> usize {
     if ranks == 2 { PIECE_BYTES } else { LONG_PIECE_BYTES }
 }
 
-/// The longest block, in bytes, of a short allgather by so many ranks. `crowded`: the node has more ranks than cores.
+/// Bytes of the longest block with which an allgather of `ranks` ranks is a short call. `crowded`: the node has more ranks than cores.
 #[inline]
 pub(super) fn most_block_bytes((ranks, crowded): (usize, bool)) -> usize {
     if ranks == 2 || crowded { MAX_ALLGATHER_BYTES } else { MAX_WIDE_POST_BYTES }
 }
 
-/// The longest post of an allgather of blocks of at most `longest` bytes by so many ranks: they make it [piece by piece](Run::exchange) where one post does not hold a block.
+/// Bytes of the longest post of an allgather whose longest block has `longest` bytes: where one post does not hold that block, blocks are posted [piece by piece](Run::exchange).
 #[inline]
 pub(super) fn longest_block_post(ranks: (usize, bool), longest: usize) -> usize {
     let is_exchanged = longest > MAX_WIDE_POST_BYTES && longest <= most_block_bytes(ranks);
