@@ -42,7 +42,7 @@ pub(super) struct Bound {
 /// What is forwarded in q rounds is at most q times the call's data. Chosen: ranks are fewer than 2^32.
 const MAX_ROUNDS: u64 = 32;
 
-/// Of a call's data what lands at a rank may be as many times as much. Chosen: more than [`two_hop`](crate::plan::alltoall::two_hop) needs.
+/// Of a call's data what lands at a rank may be as many times as much. Chosen: more than an alltoall in two hops needs ([`bruck`](crate::plan::alltoall::bruck)).
 const FORWARDED_TIMES: u64 = 3;
 
 impl Bound {
@@ -72,7 +72,12 @@ impl Bound {
         );
         let most = self.node.checked_div(here)?.max(total.saturating_mul(FORWARDED_TIMES));
         let may_exceed = forwards && total.saturating_mul(MAX_ROUNDS) > most;
-        let bytes = if may_exceed { algorithm.volume_of(arguments) } else { 0 };
+        if !may_exceed {
+            return None;
+        }
+        // In as many blocks, or ways, as the price has found.
+        let blocks = Some(algorithm.cost(arguments, machine).blocks);
+        let bytes = algorithm.volume_of(&Arguments { blocks, ..arguments.clone() });
         (bytes > most).then_some(Excess::Forwarded(bytes))
     }
 }
@@ -124,11 +129,15 @@ mod tests {
             Bound::USUAL.exceeded(line, Operation::Alltoall, &arguments(size, bytes), &machine)
         };
         for (size, bytes) in [(1024, 1024), (1024, 1 << 20), (3000, 1 << 10)] {
-            for name in ["bruck", "circulant", "mesh"] {
+            for name in ["circulant", "mesh"] {
                 let landed = algorithm(Operation::Alltoall, name).unwrap().volume_of(&arguments(size, bytes));
                 assert_eq!(exceeded(name, size, bytes), Some(Excess::Forwarded(landed)), "{name}");
             }
-            assert_eq!(exceeded("two_hop", size, bytes), None);
+            assert_eq!(exceeded("bruck", size, bytes), None);
+            let line = algorithm(Operation::Alltoall, "bruck").unwrap();
+            let twos = Arguments { blocks: Some(1), ..arguments(size, bytes) };
+            let landed = Bound::USUAL.exceeded(line, Operation::Alltoall, &twos, &machine);
+            assert_eq!(landed, Some(Excess::Forwarded(line.volume_of(&twos))));
         }
         assert_eq!(exceeded("circulant", 1024, 512), None);
         assert_eq!(exceeded("circulant", 64, 16 << 10), None);

@@ -68,7 +68,8 @@ fn proved(algorithm: &Algorithm, arguments: &Arguments, goal: &Goal, filled: boo
     }
     let report = prove(plan, goal).unwrap_or_else(|v| panic!("{}: {v}", case()));
     assert_eq!(plan.algorithm(), algorithm.name);
-    assert_eq!(plan.rounds(), (algorithm.rounds_of)(arguments, 1), "{}", case());
+    let blocks = arguments.blocks.unwrap_or(1);
+    assert_eq!(plan.rounds(), (algorithm.rounds_of)(arguments, blocks), "{}", case());
     assert!(report.rounds <= plan.rounds(), "{}", case());
     if filled && !algorithm.rounds.starts_with("<=") {
         assert_eq!(report.rounds, plan.rounds(), "{}", case());
@@ -162,7 +163,9 @@ fn alltoall() {
             let bytes = random.one_of(&[1, 8, 100, 10_000]);
             for bytes in [0, bytes] {
                 let nodes = random.nodes(size);
-                let arguments = Arguments { size, bytes, nodes, ..Arguments::default() };
+                let any = 1 + random.rank(size);
+                let blocks = Some(random.one_of(&[1, 2, 3, 5, any]));
+                let arguments = Arguments { size, bytes, nodes, blocks, ..Arguments::default() };
                 if admits(algorithm, size, &arguments.nodes) {
                     proved(algorithm, &arguments, &Goal::alltoall(size, bytes), bytes > 0, random);
                 } else {
@@ -250,7 +253,7 @@ fn one_put_per_edge() {
                 assert!((p - 1..=p).contains(&puts), "p = {p}, root {root}: {puts} puts");
             }
         }
-        for plan in [circulants::alltoall(p, 8).unwrap(), bruck::alltoall(p, 8).unwrap()] {
+        for plan in [circulants::alltoall(p, 8).unwrap(), bruck::alltoall(p, 8, 1).unwrap()] {
             assert_eq!(puts(&plan) as u32, p * q(p), "{plan:?}");
         }
     }
@@ -291,7 +294,7 @@ fn the_size_aware_tree_is_within_twice_the_optimum() {
 /// Blocks per rank: circulant is never worse than Bruck, and better just above powers of two.
 #[test]
 fn circulant_alltoall_puts_the_fewest_blocks() {
-    let blocks = |p| (circulants::alltoall(p, 1).unwrap().blocks(), bruck::alltoall(p, 1).unwrap().blocks());
+    let blocks = |p| (circulants::alltoall(p, 1).unwrap().blocks(), bruck::alltoall(p, 1, 1).unwrap().blocks());
     for (p, circulant, bruck) in [(9, 12, 13), (17, 30, 33), (20, 40, 40), (31, 75, 75), (32, 80, 80)] {
         assert_eq!(blocks(p), (circulant, bruck));
     }

@@ -414,7 +414,7 @@ fn named_blocks_take_bounded_puts() {
             assert_eq!(line.blocks(&named(u32::MAX)), Some(most), "{} {}", line.operation, line.name);
             let steps = |n, rank| (line.build)(&named(n), &MODEL).unwrap().steps(rank).count() as u64;
             for rank in all.clone() {
-                let more = steps(16, rank) - steps(8, rank);
+                let more = steps(16, rank).saturating_sub(steps(8, rank));
                 assert!(
                     more <= 8 * MOST_STEPS * u64::from(puts),
                     "{} {}: {more} steps at rank {rank} for 8 blocks of {puts} puts each",

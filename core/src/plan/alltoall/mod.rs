@@ -5,7 +5,7 @@
 //!
 //! Blocks move in one of two ways. [`exchange`]: each by one put, right to where it belongs
 //! ([`direct`], `pairwise`, along a graph [`neighbors`]): p−1 rounds and no byte more than needed. [`relay`]: collected and
-//! forwarded ([`circulant`], [`bruck`], [`two_hop`], `hypercube`, `mesh`, [`ring`]): fewer and longer messages, more
+//! forwarded ([`circulant`], [`bruck`], `hypercube`, `mesh`, [`ring`]): fewer and longer messages, more
 //! bytes, copies. Direct is better when (p−1−q)·α < β·s·(V−(p−1)) for blocks of s bytes and V blocks put per
 //! rank by the other.
 
@@ -21,7 +21,6 @@ pub mod neighbors;
 pub(crate) mod pairwise;
 pub mod relay;
 pub mod ring;
-pub mod two_hop;
 
 use crate::plan::node;
 use crate::plan::registry::Algorithm;
@@ -33,7 +32,6 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     pairwise::LINE,
     circulant::LINE,
     bruck::LINE,
-    two_hop::LINE,
     hypercube::LINE,
     mesh::LINE,
     ring::LINE,

@@ -1,5 +1,5 @@
 //! Alltoall by collecting and forwarding: what [`circulant`](super::circulant), [`bruck`](super::bruck),
-//! [`two_hop`](super::two_hop), `hypercube`, `mesh` and [`ring`](super::ring) share.
+//! `hypercube`, `mesh` and [`ring`](super::ring) share.
 //!
 //! All ranks do the same relative to their own place. So a block is known by its *label*, the way from its
 //! source to its destination as an element of a `Group`; in each round every rank puts the blocks of a

@@ -46,7 +46,7 @@ fn cost(a: &Arguments, path: &mut Path<'_>) {
     let (bytes, most) = (float(a.bytes), f64::from(nodes.most()));
     let away = f64::from(a.size - nodes.most());
     let handled = away / most;
-    let pieces = if bytes < path.light() { 1.0 } else { 1.0 + handled };
+    let pieces = if path.shared(1.0 + handled, bytes) { 1.0 } else { 1.0 + handled };
     path.near(1.0, others(&nodes) * pieces, others(&nodes) * (1.0 + handled) * bytes);
     path.copy(bytes);
     let wire = path.machine().wire;
