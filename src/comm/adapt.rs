@@ -86,6 +86,8 @@ impl Shared {
         taken: &Way,
         options: &Options,
     ) -> Option<(Class, Trial)> {
+        // Not those of its way.
+        let arguments = &Arguments { blocks: options.blocks.or(self.blocks), ..arguments.clone() };
         let operation = self.tries(context, call, arguments, options)?;
         let name = options.algorithm.as_deref();
         let choice = self.selection.choose(operation, arguments, name, false).ok()?;

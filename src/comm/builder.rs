@@ -106,7 +106,7 @@ impl Builder {
         self.set("window", &bytes.to_string())
     }
 
-    /// In how many blocks each message goes. The same at all ranks.
+    /// In how many blocks each message goes, or in algorithms that go in hops how many messages a rank puts in each. The same at all ranks.
     pub fn blocks(self, blocks: u32) -> Self {
         self.set("blocks", &blocks.to_string())
     }

@@ -42,7 +42,7 @@ impl Options {
         Self { deadline: deadline.into(), ..self }
     }
 
-    /// Blocks per message (`None`: by the rule). Must be equal on all ranks. Fewer are made where a rank would have more than
+    /// Blocks per message, or in algorithms that go in hops messages of a rank in a hop (`None`: by the rule). Must be equal on all ranks. Fewer are made where a rank would have more than
     /// [`MAX_BLOCK_PUTS`](crate::plan::rules::MAX_BLOCK_PUTS) puts for them.
     #[must_use]
     pub fn blocks(self, blocks: impl Into<Option<u32>>) -> Self {

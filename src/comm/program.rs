@@ -46,6 +46,9 @@ impl Asked {
         for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
         }
+        // Elsewhere rounds tell the number of blocks.
+        let messages = a.blocks.filter(|_| self.algorithm.messages.is_some());
+        h.word(messages.unwrap_or(0).into());
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
         a.nodes.iter().chain(a.groups.iter()).for_each(|w| h.word(u64::from(*w)));
         h.0
@@ -260,6 +263,19 @@ mod tests {
             Asked { comm: 0, call, element: Element::default(), algorithm, arguments, gathered: None };
         let task = Task::new(Arc::new(program), |rank| rank);
         (asked.clone(), Prepared::new(asked, task, Meta::default(), memory))
+    }
+
+    /// Calls in 6 and in 7 messages a hop have as many rounds among 36 ranks, but another hash.
+    #[test]
+    fn numbers_of_messages_are_agreed() {
+        let (asked, _) = prepared(36, &Arena::default());
+        let hash = |n: u32| {
+            let arguments = Arguments { blocks: Some(n), ..asked.arguments.clone() };
+            let rounds = (asked.algorithm.rounds_of)(&arguments, n);
+            (rounds, Asked { arguments, ..asked.clone() }.hash(rounds))
+        };
+        let ((few, a), (more, b)) = (hash(6), hash(7));
+        assert!(few == more && a != b, "{few} and {more} rounds");
     }
 
     /// What is kept has no more memory than it may have, the program used last first; what has lost its own says how much it needs.

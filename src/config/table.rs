@@ -101,7 +101,7 @@ settings! {
     window: Option<u64>, BYTES, "window", "CIRCULANT_WINDOW", "auto", Agreed,
         "bytes that a rank may have unacknowledged in one operation, a quarter of it in a reduction (K, M, G; Ki, Mi, Gi)";
     blocks: Option<u32>, BLOCKS, "blocks", "CIRCULANT_BLOCKS", "auto", Agreed,
-        "blocks per message: a number (fewer are made where a rank would have more than 65536 puts for them), or auto (chosen from L, o, beta)";
+        "blocks per message, or messages of a rank in a hop: a number (fewer are made where a rank would have more than 65536 puts for them), or auto (chosen from L, o, beta)";
     algorithm: String, ALGORITHM, "algorithm", "CIRCULANT_ALGORITHM", "auto", Agreed,
         "algorithm by its registry name for all that have it, or a list: bcast=chain,allreduce=ring; or auto";
     selection: Option<String>, FILE, "selection", "CIRCULANT_SELECTION", "none", Agreed,

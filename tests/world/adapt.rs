@@ -57,6 +57,28 @@ fn all_ranks_keep_the_same_way() {
     assert_eq!(found[0].len(), 2, "{:?}", found[0]);
 }
 
+/// A persistent operation that goes in several messages a hop by price is tried like others.
+#[test]
+fn a_persistent_operation_in_several_messages_a_hop_is_tried() {
+    const RANKS: usize = 9;
+    let settings = [("latency", "2000"), ("overhead", "1000"), ("byte-time", "1"), ("adapt", "on")];
+    let body = |world: &World, comm: &Communicator| {
+        let mut sum = comm.allreduce_init(comm.alloc::<u64>(1)?, comm.alloc::<u64>(1)?, Sum)?;
+        for call in 0..TRIAL as u64 {
+            sum.input()?.fill(call);
+            sum.start()?;
+            sum.wait()?;
+            assert_eq!(sum.output()?, [RANKS as u64 * call]);
+        }
+        drop(sum);
+        Ok(texts(&world.learned()?))
+    };
+    let found = run(RANKS, &Faults::default(), &settings, body);
+    let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
+    assert!(found.iter().all(|texts| *texts == found[0]), "{found:?}");
+    assert!(found[0].iter().any(|text| text.contains("multiplying blocks=2")), "{:?}", found[0]);
+}
+
 /// Start-up itself calls a barrier, before it has probed the wire.
 #[test]
 fn what_is_cheapest_by_the_probe_is_tried_first() {

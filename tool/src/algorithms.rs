@@ -9,7 +9,7 @@ use serde::Serialize;
 
 const AFTER_HELP: &str = "\
 p ranks, q = ⌈log2 p⌉, n blocks; m bytes in all, m_i those of rank i, s those of a block; N nodes, \
-q_N = ⌈log2 N⌉, S ranks on the largest, q_S = ⌈log2 S⌉. The first algorithm of an \
+q_N = ⌈log2 N⌉, S ranks on the largest, q_S = ⌈log2 S⌉; in lines of hops (n-way, bruck, multiplying) n is the messages of a rank in a hop. The first algorithm of an \
 operation is taken unless another is cheaper; `circulant select` says which is chosen when, and --algorithm, \
 CIRCULANT_ALGORITHM or a file (CIRCULANT_SELECTION) choose another.
 

@@ -259,8 +259,15 @@ impl Price {
 impl Point {
     fn new(selection: &Selection, args: &SelectArgs, bytes: u64, a: &Arguments) -> Result<Self, Failure> {
         let choice = selection.choose(args.op, a, None, args.reproducible)?;
-        let a = &Arguments { blocks: a.blocks.or(choice.way.blocks), ..a.clone() };
-        let candidates = selection.candidates(args.op, a, args.reproducible);
+        let mut candidates = selection.candidates(args.op, a, args.reproducible);
+        if let (None, Some(_)) = (a.blocks, choice.way.blocks) {
+            // What a file says of blocks is for the algorithm that it names.
+            let named = &Arguments { blocks: choice.way.blocks, ..a.clone() };
+            let by_blocks = selection.candidates(args.op, named, args.reproducible);
+            let both = candidates.iter_mut().zip(by_blocks);
+            both.filter(|(c, _)| c.algorithm.name == choice.way.algorithm.name)
+                .for_each(|(c, named)| *c = named);
+        }
         let mut candidates: Vec<Row> = candidates.iter().map(|c| Row::new(c, a)).collect();
         let price = |row: &Row| row.price.as_ref().map_or(f64::INFINITY, |p| p.time_ns);
         candidates.sort_by(|a, b| price(a).total_cmp(&price(b)));

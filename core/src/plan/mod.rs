@@ -77,6 +77,7 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 pub mod gather;
+pub(crate) mod hops;
 pub mod inter;
 pub mod interpret;
 pub mod lower;

@@ -43,10 +43,12 @@ struct Memo {
     next: usize,
 }
 
+/// Operation, reproducible, by the algorithm of this name, by the file's rules too.
+type How = (Operation, bool, Option<&'static str>, bool);
+
 #[derive(Debug)]
 struct Entry {
-    /// Operation, reproducible, by the file's rules too.
-    how: (Operation, bool, bool),
+    how: How,
     arguments: Arguments,
     chosen: Choice,
 }
@@ -58,6 +60,14 @@ pub struct Way {
     pub algorithm: &'static Algorithm,
     /// Blocks per message, where neither the call nor a setting says how many; `None`: by the rule.
     pub blocks: Option<u32>,
+}
+
+impl Way {
+    /// By this algorithm; where blocks are the messages of a hop, in as many as are cheapest.
+    pub(super) fn new(algorithm: &'static Algorithm, arguments: &Arguments, machine: &Machine) -> Self {
+        let blocks = algorithm.blocks_on(arguments, machine).filter(|_| arguments.blocks.is_none());
+        Self { algorithm, blocks }
+    }
 }
 
 impl PartialEq for Way {
@@ -145,7 +155,13 @@ impl Selection {
         let reproducible = (reproducible || self.reproducible) && operation.reduces();
         let named = |name: &str| {
             let algorithm = self.named(operation, arguments, name, reproducible)?;
-            Ok(Choice { way: Way { algorithm, blocks: None }, is_priced: false })
+            let way = Way { algorithm, blocks: None };
+            if algorithm.messages.is_none() {
+                return Ok(Choice { way, is_priced: false });
+            }
+            self.remembered((operation, reproducible, Some(algorithm.name), false), arguments, |arguments| {
+                Ok(Choice { way: Way::new(algorithm, arguments, &self.machine), is_priced: false })
+            })
         };
         match name {
             Some("auto") => return self.decide(operation, arguments, reproducible, false),
@@ -251,21 +267,29 @@ impl Selection {
         reproducible: bool,
         ruled: bool,
     ) -> Result<Choice> {
+        self.remembered((operation, reproducible, None, ruled), arguments, |arguments| {
+            if let Some(way) = self.by_rule(operation, arguments, reproducible).filter(|_| ruled) {
+                return Ok(Choice { way, is_priced: false });
+            }
+            let algorithm = cheapest(operation, arguments, &self.machine, reproducible)?;
+            Ok(Choice { way: Way::new(algorithm, arguments, &self.machine), is_priced: true })
+        })
+    }
+
+    /// What was chosen for such a call, or is now, of what all ranks know alike of it.
+    fn remembered(
+        &self,
+        how: How,
+        arguments: &Arguments,
+        choose: impl FnOnce(&Arguments) -> Result<Choice>,
+    ) -> Result<Choice> {
         let mut memo = self.memo.borrow_mut();
-        let how = (operation, reproducible, ruled);
-        let known = memo.entries.iter().find(|e| e.how == how && same(operation, &e.arguments, arguments));
+        let known = memo.entries.iter().find(|e| e.how == how && same(how.0, &e.arguments, arguments));
         if let Some(known) = known {
             return Ok(known.chosen);
         }
-        let arguments = agreed(operation, arguments);
-        let by_rule = if ruled { self.by_rule(operation, &arguments, reproducible) } else { None };
-        let chosen = match by_rule {
-            Some(way) => Choice { way, is_priced: false },
-            None => {
-                let algorithm = cheapest(operation, &arguments, &self.machine, reproducible)?;
-                Choice { way: Way { algorithm, blocks: None }, is_priced: true }
-            }
-        };
+        let arguments = agreed(how.0, arguments);
+        let chosen = choose(&arguments)?;
         let counts = |entries: &[Entry]| entries.iter().map(|e| e.arguments.counts.len()).sum::<usize>();
         if counts(&memo.entries) + arguments.counts.len() > MAX_REMEMBERED_COUNTS {
             memo.entries.clear();
@@ -288,7 +312,8 @@ impl Selection {
             let found = algorithms(operation).find(|a| a.name == rule.algorithm);
             let found = found.filter(|a| refused(a, arguments, reproducible).is_none());
             if let Some(algorithm) = found {
-                return Some(Way { algorithm, blocks: rule.blocks });
+                let way = Way::new(algorithm, arguments, &self.machine);
+                return Some(Way { blocks: rule.blocks.or(way.blocks), ..way });
             }
         }
         None
@@ -454,7 +479,7 @@ mod tests {
             "{said}"
         );
         let said = name(&s, Operation::Allreduce, &a, Some("ring"));
-        assert!(said.contains("commute") && said.contains("doubling, ordered"), "{said}");
+        assert!(said.contains("commute") && said.contains("doubling, multiplying, ordered"), "{said}");
         let said = s.choose(Operation::Allreduce, &a, Some("doubling"), true).unwrap_err().to_string();
         assert!(said.contains("reproducible") && said.contains("ordered"), "{said}");
         let said = name(&s, Operation::Bcast, &a, Some("magic"));

@@ -39,7 +39,7 @@ pub(super) struct Bound {
     node: u64,
 }
 
-/// What is forwarded in q rounds is at most q times the call's data. Chosen: ranks are fewer than 2^32.
+/// What is forwarded in q rounds, of one message each, is at most q times the call's data. Chosen: ranks are fewer than 2^32.
 const MAX_ROUNDS: u64 = 32;
 
 /// Of a call's data what lands at a rank may be as many times as much. Chosen: more than an alltoall in two hops needs ([`bruck`](crate::plan::alltoall::bruck)).
@@ -71,13 +71,17 @@ impl Bound {
             Operation::Alltoall | Operation::Allreduce | Operation::Scan | Operation::Exscan
         );
         let most = self.node.checked_div(here)?.max(total.saturating_mul(FORWARDED_TIMES));
-        let may_exceed = forwards && total.saturating_mul(MAX_ROUNDS) > most;
-        if !may_exceed {
+        if !forwards {
             return None;
         }
-        // In as many blocks, or ways, as the price has found.
-        let blocks = Some(algorithm.cost(arguments, machine).blocks);
-        let bytes = algorithm.volume_of(&Arguments { blocks, ..arguments.clone() });
+        let bytes = match algorithm.messages {
+            Some(_) => {
+                let blocks = algorithm.blocks_on(arguments, machine);
+                algorithm.volume_of(&Arguments { blocks, ..arguments.clone() })
+            }
+            None if total.saturating_mul(MAX_ROUNDS) > most => algorithm.volume_of(arguments),
+            None => 0,
+        };
         (bytes > most).then_some(Excess::Forwarded(bytes))
     }
 }
@@ -85,7 +89,7 @@ impl Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::LogGp;
+    use crate::machine::{Cores, LogGp};
     use crate::plan::registry::{algorithm, all};
     use crate::plan::{Kind, Plan};
     use std::collections::HashSet;
@@ -133,7 +137,14 @@ mod tests {
                 let landed = algorithm(Operation::Alltoall, name).unwrap().volume_of(&arguments(size, bytes));
                 assert_eq!(exceeded(name, size, bytes), Some(Excess::Forwarded(landed)), "{name}");
             }
-            assert_eq!(exceeded("bruck", size, bytes), None);
+            for cores in [0, 2, 16, 64] {
+                let shared = Machine { cores: Cores::shared(cores), ..machine };
+                let machine = if cores > 0 { shared } else { machine };
+                let line = algorithm(Operation::Alltoall, "bruck").unwrap();
+                let found =
+                    Bound::USUAL.exceeded(line, Operation::Alltoall, &arguments(size, bytes), &machine);
+                assert_eq!(found, None, "{cores} cores");
+            }
             let line = algorithm(Operation::Alltoall, "bruck").unwrap();
             let twos = Arguments { blocks: Some(1), ..arguments(size, bytes) };
             let landed = Bound::USUAL.exceeded(line, Operation::Alltoall, &twos, &machine);
@@ -144,7 +155,7 @@ mod tests {
         let vectors: [(_, &[&str], &str); 3] = [
             (Operation::Scan, &["hypercube", "doubling"], "pipeline"),
             (Operation::Exscan, &["hypercube", "one-two-three"], "pipeline"),
-            (Operation::Allreduce, &["doubling", "ordered", "census"], "circulant"),
+            (Operation::Allreduce, &["doubling", "multiplying", "ordered", "census"], "circulant"),
         ];
         for (operation, too_much, good) in vectors {
             let exceeded = |name: &str, bytes| {

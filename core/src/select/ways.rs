@@ -1,7 +1,9 @@
 //! The ways of a call that are worth a trial.
 
 use super::choice::{Selection, Way, agreed, is_alike, refused, uncrowded};
+use super::memory::Bound;
 use crate::machine::Groups;
+use crate::plan::hops::neighbors;
 use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 
@@ -26,7 +28,7 @@ pub const MAX_MORE_NS: u32 = 500_000;
 
 impl Selection {
     /// The ways that are worth a trial, the cheapest first: other algorithms, one of which spares the links between groups of nodes where these
-    /// are not known, then the cheapest one in half and twice as many blocks; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price or at
+    /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price or at
     /// most [`MAX_MORE_NS`] more.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Vec<Way> {
         let arguments = agreed(operation, arguments);
@@ -51,15 +53,19 @@ impl Selection {
             tried.truncate(MAX_OTHER_ALGORITHMS);
             tried.push(near);
         }
-        let mut ways: Vec<_> = tried.into_iter().map(|a| Way { algorithm: a, blocks: None }).collect();
+        let mut ways: Vec<_> = tried.into_iter().map(|a| Way::new(a, &arguments, self.machine())).collect();
         let scaled = |blocks: u32| {
             let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
-            let fits = refused(best, &asked, false).is_none();
+            let fits = refused(best, &asked, false).is_none()
+                && Bound::USUAL.exceeded(best, operation, &asked, self.machine()).is_none();
             (fits && best.cost(&asked, self.machine()).ns <= most_ns)
                 .then_some(Way { algorithm: best, blocks: Some(blocks) })
         };
-        if lowest.blocks > 1 {
-            let more = [lowest.blocks.saturating_mul(2), lowest.blocks.div_ceil(2)];
+        if lowest.blocks > 1 || best.messages.is_some() {
+            let more = match best.messages {
+                Some(messages) => neighbors(arguments.size, lowest.blocks, messages.fewest_hops),
+                None => vec![lowest.blocks.saturating_mul(2), lowest.blocks.div_ceil(2)],
+            };
             ways.extend(more.into_iter().filter(|n| *n != lowest.blocks).filter_map(scaled));
         }
         ways.truncate(MAX_WAYS);

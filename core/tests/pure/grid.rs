@@ -235,6 +235,7 @@ impl Judged {
 
 /// The time of an algorithm on the simulator's clock; lowered as the engine lowers.
 pub(crate) fn simulated(line: &Algorithm, a: &Arguments, machine: &Machine) -> u64 {
+    let a = &Arguments { blocks: line.blocks_on(a, machine), ..a.clone() };
     let plan = (line.build)(a, &machine.wire).unwrap();
     let limits = WireLimits::new(1 << 40, 4, light_bytes(&machine.wire), &machine.wire);
     let tape = Tape::record(&*plan, &limits, |_, _| Ok(())).unwrap();

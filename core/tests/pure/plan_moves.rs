@@ -294,7 +294,8 @@ fn the_size_aware_tree_is_within_twice_the_optimum() {
 /// Blocks per rank: circulant is never worse than Bruck, and better just above powers of two.
 #[test]
 fn circulant_alltoall_puts_the_fewest_blocks() {
-    let blocks = |p| (circulants::alltoall(p, 1).unwrap().blocks(), bruck::alltoall(p, 1, 1).unwrap().blocks());
+    let blocks =
+        |p| (circulants::alltoall(p, 1).unwrap().blocks(), bruck::alltoall(p, 1, 1).unwrap().blocks());
     for (p, circulant, bruck) in [(9, 12, 13), (17, 30, 33), (20, 40, 40), (31, 75, 75), (32, 80, 80)] {
         assert_eq!(blocks(p), (circulant, bruck));
     }

@@ -6,7 +6,7 @@
 
 use crate::proof;
 
-use circulant_core::plan::allreduce::{doubling::Doubling, scattered::Scattered};
+use circulant_core::plan::allreduce::{doubling::Doubling, multiplying::Multiplying, scattered::Scattered};
 use circulant_core::plan::interpret::{Fold, Report, check_fold, prove_fold};
 use circulant_core::plan::partial::Pieces;
 use circulant_core::plan::reduce::circulant::Reduce;
@@ -108,9 +108,13 @@ fn allreduce() {
                     assert!(bytes < u64::from(p) * element || report.rounds == rounds);
                 }
                 let plan = Doubling::new(p, bytes, element, in_place).unwrap();
-                let report = proved(&plan, &goal.in_order(), random, &case);
+                let goal = goal.in_order();
+                let report = proved(&plan, &goal, random, &case);
                 assert!(bytes == 0 || report.rounds == plan.rounds());
                 assert!(plan.rounds() <= q(p) + 1);
+                let n = 1 + random.rank(p);
+                let plan = Multiplying::new(p, n, bytes, element, in_place).unwrap();
+                proved(&plan, &goal, random, &case);
             }
         }
     });

@@ -91,7 +91,8 @@ pub(crate) fn run(
     if let Err(e) = (algorithm.fits)(arguments) {
         return Ok(Outcome::Unfit(e.to_string()));
     }
-    let mut plan = match (algorithm.build)(arguments, &case.machine.wire) {
+    let blocks = algorithm.blocks_on(arguments, &case.machine);
+    let mut plan = match (algorithm.build)(&Arguments { blocks, ..arguments.clone() }, &case.machine.wire) {
         Ok(plan) => plan,
         Err(e) if e.kind() == ErrorKind::Argument => return Ok(Outcome::Unfit(e.to_string())),
         Err(e) => return Err(e.into()),
@@ -308,7 +309,7 @@ mod tests {
         let ran =
             |name| run(&case, &arguments, algorithm(Operation::Alltoall, name).unwrap(), 1_000_000, false);
         assert!(matches!(ran("direct").unwrap(), Outcome::OutOfReach(_)));
-        match ran("bruck").unwrap() {
+        match ran("circulant").unwrap() {
             Outcome::Ran(ran) => assert!(ran.outlined && ran.puts == 2000 * 11, "{ran:?}"),
             other => panic!("{other:?}"),
         }

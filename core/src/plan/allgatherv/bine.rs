@@ -19,7 +19,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     window::regular::<Bine>,
 )
 .only(power_of_two)
-.costs(bruck::cost);
+.costs(bruck::by_twos);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -29,7 +29,7 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     window::irregular::<Bine>,
 )
 .only(power_of_two)
-.costs(bruck::cost);
+.costs(bruck::by_twos);
 
 /// The butterfly.
 #[derive(Clone, Copy, Debug)]

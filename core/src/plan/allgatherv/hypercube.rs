@@ -19,7 +19,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     window::regular::<Hypercube>,
 )
 .only(power_of_two)
-.costs(bruck::cost);
+.costs(bruck::by_twos);
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
     Operation::Allgatherv,
@@ -29,7 +29,7 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     window::irregular::<Hypercube>,
 )
 .only(power_of_two)
-.costs(bruck::cost);
+.costs(bruck::by_twos);
 
 /// The hypercube.
 #[derive(Clone, Copy, Debug)]

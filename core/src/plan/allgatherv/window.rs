@@ -6,6 +6,7 @@
 use super::contributions::Contributions;
 use crate::error::Result;
 use crate::machine::LogGp;
+use crate::plan::hops::Hop;
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::{Plan, Sizes, Step, Wait};
@@ -64,7 +65,12 @@ impl<P: Pattern> Windows<P> {
     /// # Errors
     /// If the pattern does not exist for this many ranks.
     pub(crate) fn new(data: Contributions) -> Result<Self> {
-        Ok(Self { pattern: P::new(data.size())?, data })
+        Ok(Self::of(P::new(data.size())?, data))
+    }
+
+    /// The same by this pattern.
+    pub(super) fn of(pattern: P, data: Contributions) -> Self {
+        Self { pattern, data }
     }
 
     fn owners(&self, message: Message) -> impl Iterator<Item = u32> + use<P> {
@@ -187,6 +193,28 @@ pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) 
     }
     for (distance, width) in widths {
         path.hop(distance, 1.0, path.turns() * float(a.heaviest(width)));
+    }
+}
+
+/// Hops of several messages at once: each hop waits for the last message of the one before, and its last message is the shortest.
+pub(super) fn by_hops(a: &Arguments, hops: impl Iterator<Item = Hop>, path: &mut Path<'_>) {
+    let is_regular = a.is_regular();
+    let turns = if is_regular { path.at_once() } else { path.turns() };
+    let bytes = |owners: u32| match is_regular {
+        true => float(a.largest().saturating_mul(owners.into())),
+        false => float(a.heaviest(owners)),
+    };
+    let mean = if is_regular { float(a.largest()) } else { bytes(a.size) / f64::from(a.size.max(1)) };
+    for hop in hops {
+        let others = f64::from(hop.puts - 1);
+        let last = hop.reach.min(a.size - hop.furthest());
+        // A message is one put where its contributions are light enough, or few.
+        let puts = |owners: u32| {
+            let runs = path.runs(owners.into(), mean);
+            if path.shared(runs, mean) { (runs / SHARED_PIECES_PER_PUT).max(1.0) } else { runs }
+        };
+        let puts = others * puts(hop.reach) + puts(last);
+        hop.over(path, puts, turns * (others * bytes(hop.reach) + bytes(last)));
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`Prefix::census`](super::scan::prefix::Prefix::census).
 
 pub mod doubling;
+pub mod multiplying;
 pub mod scattered;
 
 use crate::plan::node::{allreduce as nodes, levels};
@@ -18,6 +19,7 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     scattered::CIRCULANT,
     prefix::CENSUS,
     doubling::LINE,
+    multiplying::LINE,
     scattered::RING,
     tree::ALLREDUCE,
     nodes::LEADERS,

@@ -8,11 +8,11 @@
 
 use super::relay::{Builder, Group, Relay};
 use crate::error::{Result, argument};
-use crate::machine::LogGp;
+use crate::machine::Machine;
+use crate::plan::hops::{self, Hop, hops, puts};
 use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::line;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
-use crate::plan::topology::log2_ceil;
 
 pub(in crate::plan) const LINE: Algorithm = line(
     Operation::Alltoall,
@@ -23,84 +23,47 @@ pub(in crate::plan) const LINE: Algorithm = line(
         "s times the digits to base n+1 of 1..p-1 that are not 0",
         "Bruck et al. 1997",
     ],
-    |a, n| hops(a.size, n).map(|hop| hop.puts).sum(),
-    |a, model| Ok(Box::new(alltoall(a.size, a.bytes, ways(a, model))?)),
+    |a, n| puts(a.size, n),
+    |a, model| Ok(Box::new(alltoall(a.size, a.bytes, messages(a, &Machine::flat(*model)))?)),
 )
 .receives(|a| a.bytes * blocks(a.size, a.blocks.unwrap_or(1)))
-.costs(cost);
+.costs(cost)
+.in_messages(FEWEST_HOPS, messages);
 
-/// Of this many distances the mean is taken for that of all of a hop. Chosen, so that a price takes no longer where n is large.
-const MOST_DISTANCES: u32 = 64;
+/// With one, nothing is forwarded: all put to all.
+const FEWEST_HOPS: u32 = 2;
 
 /// The messages of a hop leave at once; what they bring is packed for the next one, or unpacked.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let n = ways(a, path.model());
+    let n = messages(a, path.machine());
     path.blocks(n);
+    cost_by(a, n, path);
+}
+
+fn cost_by(a: &Arguments, n: u32, path: &mut Path<'_>) {
     let bytes = float(a.bytes);
     for hop in hops(a.size, n) {
-        let distances: Vec<u32> = (1..=hop.puts.min(MOST_DISTANCES)).map(|d| d * hop.reach).collect();
-        path.over(&distances, 1.0, f64::from(hop.puts), float(hop.blocks) * bytes);
+        hop.over(path, f64::from(hop.puts), float(moved(a.size, n, hop)) * bytes);
     }
     if a.size > 2 {
         path.copy(f64::from(a.size) * bytes);
     }
 }
 
-/// A digit of distances.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Hop {
-    /// What 1 in it stands for.
-    reach: u32,
-    /// Its values other than 0.
-    puts: u32,
-    /// The distances in which it is not 0.
-    blocks: u64,
+/// Blocks that a rank puts in a hop: the distances in which its digit is not 0.
+fn moved(size: u32, n: u32, hop: Hop) -> u64 {
+    let (size, reach) = (u64::from(size), u64::from(hop.reach));
+    let period = reach * (u64::from(n) + 1);
+    size - size / period * reach - (size % period).min(reach)
 }
 
-/// The hops, the nearest first.
-fn hops(size: u32, n: u32) -> impl Iterator<Item = Hop> {
-    let radix = n.max(1).saturating_add(1);
-    let reaches = std::iter::successors(Some(1u32), move |reach| Some(reach.saturating_mul(radix)));
-    reaches.take_while(move |reach| *reach < size).map(move |reach| {
-        let (size, all) = (u64::from(size), u64::from(reach) * u64::from(radix));
-        let zeros = size / all * u64::from(reach) + (size % all).min(reach.into());
-        Hop { reach, puts: (radix - 1).min((size as u32 - 1) / reach), blocks: size - zeros }
-    })
-}
-
-/// Blocks that a rank puts.
+/// The same in all hops.
 fn blocks(size: u32, n: u32) -> u64 {
-    hops(size, n).map(|hop| hop.blocks).sum()
+    hops(size, n).map(|hop| moved(size, n, hop)).sum()
 }
 
-/// The number that is given, or the least by which there are as many hops as cost least; more than one hop, as with one
-/// nothing is forwarded.
-fn ways(a: &Arguments, model: &LogGp) -> u32 {
-    let most = a.size.saturating_sub(1).max(1);
-    if let Some(n) = a.blocks {
-        return n.clamp(1, most);
-    }
-    let price = |n: u32| {
-        let sum = hops(a.size, n).fold((0.0, 0.0, 0.0), |(hops, puts, blocks), hop| {
-            (hops + 1.0, puts + f64::from(hop.puts), blocks + float(hop.blocks))
-        });
-        let bytes = sum.2 * float(a.bytes) * float(model.byte_ps) / 1000.0;
-        sum.0 * float(model.latency_ns) + sum.1 * float(model.overhead_ns) + bytes
-    };
-    // From most hops on: of equal prices that of fewest puts.
-    let radixes = (2..=log2_ceil(a.size)).rev().map(|hops| root(a.size, hops) - 1);
-    radixes.min_by(|a, b| price(*a).total_cmp(&price(*b))).unwrap_or(1)
-}
-
-/// The least number from 2 on whose power is `size` or more.
-fn root(size: u32, exponent: u32) -> u32 {
-    let power = |base: u32| u64::from(base).saturating_pow(exponent);
-    let (mut low, mut high) = (2, size.max(2));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        (low, high) = if power(middle) < size.into() { (middle + 1, high) } else { (low, middle) };
-    }
-    low
+fn messages(a: &Arguments, machine: &Machine) -> u32 {
+    hops::messages(a, machine, FEWEST_HOPS, |n, path| cost_by(a, n, path))
 }
 
 /// Blocks of `count` bytes among `size` ranks, with up to `n` messages of a rank in each hop.
@@ -119,7 +82,7 @@ pub(super) fn by_digits(name: &'static str, size: u32, count: u64, group: Group,
     let mut builder = Builder::new(name, size, count, group)?;
     let hops: Vec<Hop> = hops(size, n).collect();
     for hop in hops.into_iter().rev() {
-        for by in (1..=hop.puts).map(|digit| digit * hop.reach) {
+        for by in hop.distances() {
             // Every (n+1)·reach labels as many as one in this digit stands for.
             let period = usize::try_from(u64::from(hop.reach) * (u64::from(n) + 1)).unwrap_or(usize::MAX);
             let labels = (by..size).step_by(period).flat_map(|l| l..size.min(l.saturating_add(hop.reach)));
@@ -132,7 +95,9 @@ pub(super) fn by_digits(name: &'static str, size: u32, count: u64, group: Group,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::LogGp;
     use crate::plan::Plan;
+    use crate::plan::hops::root;
 
     const RANKS: [u32; 8] = [300, 625, 1000, 1023, 1024, 1025, 4096, 10_000];
 
@@ -146,31 +111,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_root_is_the_least_number_whose_power_is_enough() {
-        for p in (1..300).chain(RANKS) {
-            for exponent in 1..12 {
-                let found = root(p, exponent);
-                let power = |base: u32| u64::from(base).pow(exponent);
-                assert!(power(found) >= p.into() && (found == 2 || power(found - 1) < p.into()), "{p} {exponent}");
-            }
-        }
-    }
-
     /// Far more latency than anything else: two hops. Far more bytes, likewise, as they forward least. Dear puts: q hops.
     #[test]
     fn hops_are_as_many_as_cost_least() {
         let base = LogGp { latency_ns: 1, overhead_ns: 1, byte_ps: 1, reduce_ps: 1 };
         for size in (5..300).chain(RANKS) {
             let of = |bytes: u64, model: LogGp| {
-                let n = ways(&Arguments { size, bytes, ..Arguments::default() }, &model);
+                let n = messages(&Arguments { size, bytes, ..Arguments::default() }, &Machine::flat(model));
                 hops(size, n).count()
             };
             assert_eq!(of(8, LogGp { latency_ns: 1_000_000_000, ..base }), 2, "{size} ranks");
             assert_eq!(of(1 << 30, base), 2, "{size} ranks");
             let most = of(8, LogGp { overhead_ns: 1_000_000_000, ..base });
-            let puts = |n: u32| hops(size, n).map(|hop| hop.puts).sum::<u32>();
-            assert!(most > 2 || puts(1) >= puts(root(size, 2) - 1), "{size} ranks: {most} hops");
+            assert!(most > 2 || puts(size, 1) >= puts(size, root(size, 2) - 1), "{size} ranks: {most} hops");
         }
     }
 }

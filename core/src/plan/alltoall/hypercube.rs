@@ -9,8 +9,8 @@ use super::pairwise::power_of_two;
 use super::relay;
 use super::relay::{Group, Relay};
 use crate::error::Result;
-use crate::plan::registry::line::{by_q, line, power_of_two as powers_only, q};
 use crate::plan::registry::cost::{Path, powers};
+use crate::plan::registry::line::{by_q, line, power_of_two as powers_only, q};
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 
 pub(in crate::plan) const LINE: Algorithm = line(

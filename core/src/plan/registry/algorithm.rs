@@ -44,6 +44,17 @@ pub struct Algorithm {
     pub all_pairs: bool,
     /// Puts that a rank posts or gets for each block of a message, about: 1 where a block takes one way, more where it is one of every rank.
     pub puts_per_block: fn(&Arguments) -> u32,
+    /// Where blocks are the messages of a rank in a hop: how many there are.
+    pub messages: Option<Messages>,
+}
+
+/// How many messages a rank puts in a hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages {
+    /// Hops, at least: with fewer nothing is passed on, and the algorithm is another one's twin.
+    pub fewest_hops: u32,
+    /// How many messages are cheapest on a machine. A call that does not name their number goes in so many.
+    pub cheapest: fn(&Arguments, &Machine) -> u32,
 }
 
 impl Algorithm {
@@ -60,6 +71,11 @@ impl Algorithm {
         }
         let puts = (self.puts_per_block)(arguments).max(1);
         Some(named.min((MAX_BLOCK_PUTS / puts).max(1)))
+    }
+
+    /// The number of blocks of a call on a machine: the named one or, of messages in a hop, the cheapest; `None`: by the rule of the plan.
+    pub fn blocks_on(&self, arguments: &Arguments, machine: &Machine) -> Option<u32> {
+        arguments.blocks.or_else(|| self.messages.map(|messages| (messages.cheapest)(arguments, machine)))
     }
 
     /// Its critical path, without making a plan.

@@ -1,12 +1,13 @@
 //! How a line is written: what every line has, and then what it is restricted to, costs, receives and folds like. It stands
 //! in the algorithm's own file.
 
-use super::algorithm::{Algorithm, Build};
+use super::algorithm::{Algorithm, Build, Messages};
 use super::arguments::Arguments;
 use super::cost::Formula;
 use super::operation::Operation;
 use super::order::Order;
 use crate::error::{Result, argument};
+use crate::machine::Machine;
 pub(in crate::plan) use crate::plan::topology::log2_ceil as q;
 use crate::plan::topology::{dimension, sides};
 
@@ -93,6 +94,7 @@ pub(in crate::plan) const fn line(
         order: None,
         all_pairs: false,
         puts_per_block: one,
+        messages: None,
     }
 }
 
@@ -125,6 +127,15 @@ impl Algorithm {
     /// The same line, in which a rank has this many puts for each block.
     pub(in crate::plan) const fn puts_blocks(self, puts_per_block: fn(&Arguments) -> u32) -> Self {
         Self { puts_per_block, ..self }
+    }
+
+    /// The same line, in which blocks are the messages of a rank in a hop, in so many hops at least; so many of them are cheapest.
+    pub(in crate::plan) const fn in_messages(
+        self,
+        fewest_hops: u32,
+        cheapest: fn(&Arguments, &Machine) -> u32,
+    ) -> Self {
+        Self { messages: Some(Messages { fewest_hops, cheapest }), ..self }
     }
 
     /// The same line, which folds in this order.

@@ -28,6 +28,7 @@ pub(in crate::plan) const EXSCAN: Order = canonical("ranks ascending, by skips")
 pub(in crate::plan) const LEFT: Order = order("ranks ascending, from the left", "p");
 pub(in crate::plan) const THREES: Order = order("ranks ascending, by distances 1, 2, 3, 6, …", "p");
 pub(in crate::plan) const PAIRS: Order = order("ranks ascending, by doubled distances", "p");
+pub(in crate::plan) const GROUPS: Order = order("ranks ascending, groups of groups from the left", "p, n");
 pub(in crate::plan) const FROM_ROOT: Order = order("ranks from the root, binomial tree", "p, root");
 pub(in crate::plan) const BINE_FROM_ROOT: Order = order("Bine tree from the root", "p, root");
 pub(in crate::plan) const BLOCKWISE: Order = order("of each block its own tree", "p, root, counts, n");
