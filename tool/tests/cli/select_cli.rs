@@ -110,7 +110,11 @@ fn select_obeys_the_settings_as_a_call_does() {
     assert!(bad("select allreduce -p 9", &[file]).contains("CIRCULANT_SELECTION: line 2: there is no ->"));
     for (words, variables, said) in [
         ("select allreduce -p 9", &[("CIRCULANT_ALGORITHM", "magic")][..], "no operation has an algorithm"),
-        ("select allreduce -p 9 --commutative no", &[("CIRCULANT_ALGORITHM", "ring")], "doubling, multiplying, ordered"),
+        (
+            "select allreduce -p 9 --commutative no",
+            &[("CIRCULANT_ALGORITHM", "ring")],
+            "doubling, multiplying, ordered",
+        ),
         ("select bcast -p 9", &[("CIRCULANT_ALGORITHM", "hypercube")], "auto would do, and circulant"),
         ("select bcast -p 9 --root 9", &[], "there are ranks 0 to 8"),
         ("select bcast -p 9 --counts 1,2", &[], "has no counts"),

@@ -51,9 +51,9 @@ pub struct Algorithm {
 /// How many messages a rank puts in a hop.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages {
-    /// Hops, at least: with fewer nothing is passed on, and the algorithm is another one's twin.
+    /// The least number of hops: with fewer, messages go from all to all as by another algorithm.
     pub fewest_hops: u32,
-    /// How many messages are cheapest on a machine. A call that does not name their number goes in so many.
+    /// The cheapest number of messages on a machine: what a call takes that does not name a number.
     pub cheapest: fn(&Arguments, &Machine) -> u32,
 }
 

@@ -129,7 +129,7 @@ impl Algorithm {
         Self { puts_per_block, ..self }
     }
 
-    /// The same line, in which blocks are the messages of a rank in a hop, in so many hops at least; so many of them are cheapest.
+    /// The same line, whose number of blocks is that of the messages of a rank in a hop: by default the `cheapest`, in `fewest_hops` hops or more.
     pub(in crate::plan) const fn in_messages(
         self,
         fewest_hops: u32,
