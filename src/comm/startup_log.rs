@@ -81,9 +81,11 @@ impl Shared {
         self.log.call(call.name(), algorithm.name, || {
             let blocks = algorithm.cost(arguments, machine).blocks;
             let rounds = u64::from((algorithm.rounds_of)(arguments, blocks));
-            let (blocks, rounds) = (plural(blocks.into(), "block"), plural(rounds, "round"));
+            let (unit, a_hop) =
+                if algorithm.messages.is_some() { ("message", " a hop") } else { ("block", "") };
+            let (blocks, rounds) = (plural(blocks.into(), unit), plural(rounds, "round"));
             let (bytes, ranks) = (arguments.total(call.operation()), plural(arguments.size.into(), "rank"));
-            format!(", {blocks}, {rounds} (by plan; {bytes} bytes, {ranks})")
+            format!(", {blocks}{a_hop}, {rounds} (by plan; {bytes} bytes, {ranks})")
         });
     }
 
