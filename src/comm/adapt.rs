@@ -1,5 +1,5 @@
 //! Ways of calls by measuring, where the setting `adapt` says so: a communicator's blocking calls that are chosen by price are
-//! [tried](crate::select::Trial) in a few ways, and the one in which the slowest rank is fastest is kept.
+//! [tried](crate::select::Trial) in some ways, a few at a time, and the one in which the slowest rank is fastest is kept.
 //!
 //! All ranks count the same calls, as the calls of a communicator have one order. Their times go to each other by an allreduce of a few bytes that is
 //! under way beside the next calls; no call waits for it but the one behind these, if it is not over by then. That wait is part of a
@@ -32,8 +32,8 @@ const MAX_CLASSES: usize = 64;
 /// Results of trials that are kept, at most: one for each class and number of ranks. Chosen, to bound the memory of a world that makes ever new
 /// communicators.
 const MAX_LEARNED: usize = 1024;
-/// Calls of a class before its trial, where the setting is `auto`. Chosen: as many as a trial takes, so a program that makes few calls has none, and of no program
-/// more than half of the calls are in it.
+/// Calls of a class before its first trial, where the setting is `auto`. Chosen: as many as a trial takes, so a program that makes few calls has none, and of no program
+/// more than half of the calls are in trials.
 #[allow(clippy::cast_possible_truncation)] // a few dozen
 const AUTO_BEGIN_AFTER: u32 = TRIAL_CALLS as u32;
 

@@ -50,7 +50,7 @@ pub struct Learned {
     pub size: usize,
     /// The most ranks on one node of the world.
     pub per_node: u32,
-    /// The ways that were tried, the first by price, each with its time at the slowest rank (the lower quartile of its calls); none: it could not do such calls.
+    /// The ways that were tried, the first by price, each with its time at the slowest rank (the lower quartile of its calls) in the trial that had it last; none: it could not do such calls.
     pub tried: Vec<(Way, Option<Duration>)>,
     /// The way that is kept.
     pub kept: Way,

@@ -5,15 +5,17 @@ use circulant::comm::{Learned, measure};
 use circulant::machine::{LogGp, Machine};
 use circulant::ops::Sum;
 use circulant::plan::registry::{Arguments, Operation};
-use circulant::select::{Selection, Settings, Source, TRIAL_CALLS};
+use circulant::select::{MAX_WAYS, Selection, Settings, Source, TRIAL_CALLS, calls_to_settle};
 use circulant::transport::sim::Faults;
 use circulant::{Communicator, InPlace, Options, Result, World};
 
 const P: usize = 5;
 /// Where several algorithms cost about the same.
 const WIRE: [(&str, &str); 3] = [("latency", "20000"), ("overhead", "1000"), ("byte-time", "1000")];
-/// Calls of a class until its trial has ended, at most.
+/// Calls of a class until its first trial has ended, at most.
 const TRIAL: usize = TRIAL_CALLS + 1;
+/// Until all of its trials have.
+const SETTLED: usize = calls_to_settle(0) + 1;
 
 fn adapt(how: &'static str) -> Vec<(&'static str, &'static str)> {
     WIRE.into_iter().chain([("adapt", how)]).collect()
@@ -38,7 +40,7 @@ fn texts(learned: &[Learned]) -> Vec<String> {
 #[test]
 fn all_ranks_keep_the_same_way() {
     let body = |world: &World, comm: &Communicator| {
-        for call in 0..2 * TRIAL {
+        for call in 0..SETTLED + TRIAL {
             bcast(comm, 20_000 + call, call)?;
             let mut sum = vec![call as u64; 1000];
             comm.allreduce(InPlace, &mut sum, Sum)?;
@@ -55,6 +57,8 @@ fn all_ranks_keep_the_same_way() {
     let found: Vec<_> = run(P, &faults, &adapt("on"), body).into_iter().map(Result::unwrap).collect();
     assert!(found.iter().all(|texts| *texts == found[0]), "{found:?}");
     assert_eq!(found[0].len(), 2, "{:?}", found[0]);
+    let tried = |text: &str| text.matches("Some(").count();
+    assert!(found[0].iter().any(|text| tried(text) > MAX_WAYS), "{:?}", found[0]);
 }
 
 /// A persistent operation that goes in several messages a hop by price is tried like others.
@@ -64,7 +68,7 @@ fn a_persistent_operation_in_several_messages_a_hop_is_tried() {
     let settings = [("latency", "2000"), ("overhead", "1000"), ("byte-time", "1"), ("adapt", "on")];
     let body = |world: &World, comm: &Communicator| {
         let mut sum = comm.allreduce_init(comm.alloc::<u64>(1)?, comm.alloc::<u64>(1)?, Sum)?;
-        for call in 0..TRIAL as u64 {
+        for call in 0..SETTLED as u64 {
             sum.input()?.fill(call);
             sum.start()?;
             sum.wait()?;
@@ -171,7 +175,7 @@ fn persistent_operations_are_tried() {
         let mut cast = comm.bcast_init(comm.alloc::<u8>(20_000)?, 1)?;
         let mut all = comm.allgather_init(comm.alloc::<u32>(700)?, comm.alloc::<u32>(700 * P)?)?;
         let mut sum = comm.allreduce_init(comm.alloc::<u64>(1000)?, comm.alloc::<u64>(1000)?, Sum)?;
-        for call in 0..2 * TRIAL as u32 {
+        for call in 0..(SETTLED + TRIAL) as u32 {
             sum.input()?.fill(call.into());
             sum.start()?;
             sum.wait()?;

@@ -8,7 +8,7 @@ pub(crate) fn print<'a>(lines: impl Iterator<Item = &'a str>, out: &mut Out) {
     if rows.is_empty() {
         return;
     }
-    let head = ["calls", "kept", "tried: median call of the slowest rank"].map(str::to_owned);
+    let head = ["calls", "kept", "tried: lower quartile of its calls at the slowest rank"].map(str::to_owned);
     out.line("\nlearned by trial");
     out.table(&[&[head], rows.as_slice()].concat(), &[true; 3]);
 }

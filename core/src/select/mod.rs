@@ -19,9 +19,9 @@ mod wires;
 pub use choice::{Candidate, Choice, Selection, Way};
 pub use class::Class;
 pub use settings::{Adapt, Probing, Settings};
-pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn};
+pub use trial::{CALLS_TO_AGREE, Due, TRIAL_CALLS, Times, Trial, Turn, calls_to_settle};
 pub use tuning::{BETWEEN, Tuning, WITHIN};
-pub use ways::{MAX_MORE_NS, MAX_PRICE_PERCENT, MAX_WAYS};
+pub use ways::{MAX_MORE_NS, MAX_PRICE_PERCENT, MAX_TRIALS, MAX_WAYS, Ways};
 pub use wires::Wires;
 
 use crate::error::Result;

@@ -7,9 +7,14 @@ use crate::plan::hops::neighbors;
 use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation};
 
-/// Ways that are worth a trial, at most. Chosen, for a bound of what a trial costs: two more algorithms, and another number of blocks.
+/// Ways of one trial, at most. Chosen, for a bound of what a trial costs: two more algorithms, and another number of blocks.
 pub const MAX_WAYS: usize = 4;
-/// Algorithms beside the cheapest, at most. Chosen: of the choices of `xtask choices` that are wrong nearly all are right in the second place.
+/// Trials of a class of calls that follow each other, at most: the first, and others of what is kept and the next ways. Chosen, so that
+/// nearly all algorithms of an operation have their turn.
+pub const MAX_TRIALS: usize = 4;
+/// Ways of later trials, at most: what is kept is in each of them.
+const MAX_LATER_WAYS: usize = (MAX_TRIALS - 1) * (MAX_WAYS - 1);
+/// Algorithms beside the cheapest in the first trial, at most. Chosen: of the choices of `xtask choices` that are wrong nearly all are right in the second place.
 const MAX_OTHER_ALGORITHMS: usize = 2;
 /// Where groups of nodes are not known, the way that would be the best if half of them were behind a link tapered 1:4 is worth a trial as well.
 /// Chosen: 1:4 is what fat trees are tapered by at most.
@@ -26,11 +31,25 @@ pub const MAX_PRICE_PERCENT: u32 = 150;
 /// costs a processor depends on what else that has to do (a barrier of 16 ranks on two cores takes 0.3 ms by `linear` and 0.6 by `n-way`, whose price is less than half).
 pub const MAX_MORE_NS: u32 = 500_000;
 
+/// In later trials the price must not be higher than this, in percent of the lowest, and its bytes alone must take no longer than the lowest price. Chosen: what
+/// hops and puts cost prices know worst where ranks wait for a core (16 on two: a scan of 10 KB takes 1.0 ms by `pipeline`, by price 4.7, and 2.6 by `doubling`, by price, too).
+const MAX_LATER_PRICE_PERCENT: u32 = 400;
+
+/// Ways of a call that are worth trials.
+#[derive(Clone, Debug, Default)]
+pub struct Ways {
+    /// The cheapest first.
+    pub all: Vec<Way>,
+    /// How many of them are in the first trial: at most [`MAX_WAYS`].
+    pub first: usize,
+}
+
 impl Selection {
-    /// The ways that are worth a trial, the cheapest first: other algorithms, one of which spares the links between groups of nodes where these
-    /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less; at most [`MAX_WAYS`], of at most [`MAX_PRICE_PERCENT`] of the lowest price or at
-    /// most [`MAX_MORE_NS`] more.
-    pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Vec<Way> {
+    /// The ways that are worth a trial. Those of the first trial come first, at
+    /// most [`MAX_WAYS`], the cheapest ahead of all: other algorithms, one of which spares the links between groups of nodes where these
+    /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less, of at most [`MAX_PRICE_PERCENT`] of the lowest price or at most [`MAX_MORE_NS`] more. Behind them
+    /// are those of later trials: the other algorithms by price, and these in other numbers of blocks, as far as their bytes alone take no longer than the lowest price.
+    pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Ways {
         let arguments = agreed(operation, arguments);
         let fits =
             |a: &&'static Algorithm| is_alike(a, &arguments) && refused(a, &arguments, false).is_none();
@@ -39,37 +58,73 @@ impl Selection {
         let mut priced: Vec<_> = priced.filter(|(_, cost)| cost.ns.is_finite()).collect();
         // Stable: of equal prices the first in the registry stays first.
         priced.sort_by(|(_, a), (_, b)| a.ns.total_cmp(&b.ns));
-        let Some(&(best, lowest)) = priced.first() else { return Vec::new() };
-        let most_ns =
-            (lowest.ns * f64::from(MAX_PRICE_PERCENT) / 100.0).max(lowest.ns + f64::from(MAX_MORE_NS));
-        let mut others: Vec<_> = priced.iter().take_while(|(_, cost)| cost.ns <= most_ns).collect();
+        let Some(&(best, lowest)) = priced.first() else { return Ways::default() };
+        let percent = |percent: u32| lowest.ns * f64::from(percent) / 100.0;
+        let most_ns = percent(MAX_PRICE_PERCENT).max(lowest.ns + f64::from(MAX_MORE_NS));
         if arguments.size == 2 {
-            others.dedup_by(|(_, a), (_, b)| is_same_path(a, b));
+            priced.dedup_by(|(_, a), (_, b)| is_same_path(a, b));
         }
-        let near = self.best_if_tapered(&arguments, others.iter().map(|(a, _)| *a));
-        let others = others.into_iter().map(|(a, _)| *a).skip(1).take(MAX_OTHER_ALGORITHMS);
-        let mut tried: Vec<_> = std::iter::once(best).chain(others).collect();
+        let machine = self.machine();
+        #[allow(clippy::cast_precision_loss)] // prices need no more than 53 bits
+        let byte_ns = machine.wire.byte_ps.min(machine.near.byte_ps) as f64 / 1000.0;
+        let most_later_ns = percent(MAX_LATER_PRICE_PERCENT);
+        let is_worth_later = |cost: &Cost| cost.ns <= most_later_ns && cost.bytes * byte_ns <= lowest.ns;
+        let later: Vec<_> = priced.iter().filter(|(_, cost)| is_worth_later(cost)).copied().collect();
+        let is_worth = |cost: &Cost| cost.ns <= most_ns;
+        priced.retain(|(_, cost)| is_worth(cost));
+        let near = self.best_if_tapered(&arguments, priced.iter().map(|(a, _)| *a));
+        let others = priced.iter().skip(1).take(MAX_OTHER_ALGORITHMS);
+        let mut ways: Vec<_> = std::iter::once(best)
+            .chain(others.map(|(a, _)| *a))
+            .map(|a| self.way_of(a, &arguments))
+            .collect();
         if let Some(near) = near {
-            tried.truncate(MAX_OTHER_ALGORITHMS);
-            tried.push(near);
+            ways.truncate(MAX_OTHER_ALGORITHMS);
+            ways.push(self.way_of(near, &arguments));
         }
-        let mut ways: Vec<_> = tried.into_iter().map(|a| Way::new(a, &arguments, self.machine())).collect();
-        let scaled = |blocks: u32| {
-            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
-            let fits = refused(best, &asked, false).is_none()
-                && Bound::USUAL.exceeded(best, operation, &asked, self.machine()).is_none();
-            (fits && best.cost(&asked, self.machine()).ns <= most_ns)
-                .then_some(Way { algorithm: best, blocks: Some(blocks) })
-        };
-        if lowest.blocks > 1 || best.messages.is_some() {
-            let more = match best.messages {
-                Some(messages) => neighbors(arguments.size, lowest.blocks, messages.fewest_hops),
-                None => vec![lowest.blocks.saturating_mul(2), lowest.blocks.div_ceil(2)],
-            };
-            ways.extend(more.into_iter().filter(|n| *n != lowest.blocks).filter_map(scaled));
-        }
+        ways.extend(self.scaled((best, lowest), operation, &arguments, &is_worth));
         ways.truncate(MAX_WAYS);
-        ways
+        let first = ways.len();
+        // A first trial of one way has others with it.
+        let most = first.max(if first < 2 { MAX_WAYS } else { 0 }) + MAX_LATER_WAYS;
+        let others = later.iter().map(|(a, _)| self.way_of(a, &arguments));
+        let scaled = later.iter().flat_map(|of| self.scaled(*of, operation, &arguments, &is_worth_later));
+        for way in others.chain(scaled) {
+            if ways.len() == most {
+                break;
+            }
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        Ways { all: ways, first }
+    }
+
+    fn way_of(&self, algorithm: &'static Algorithm, arguments: &Arguments) -> Way {
+        Way::new(algorithm, arguments, self.machine())
+    }
+
+    /// The same algorithm in half and twice as many blocks, or in a hop more and a hop less, where that is worth it by price.
+    fn scaled(
+        &self,
+        (algorithm, cost): (&'static Algorithm, Cost),
+        operation: Operation,
+        arguments: &Arguments,
+        is_worth: impl Fn(&Cost) -> bool,
+    ) -> impl Iterator<Item = Way> {
+        let more = match algorithm.messages {
+            Some(messages) => neighbors(arguments.size, cost.blocks, messages.fewest_hops),
+            None if cost.blocks > 1 => vec![cost.blocks.saturating_mul(2), cost.blocks.div_ceil(2)],
+            None => Vec::new(),
+        };
+        let scaled = move |blocks: u32| {
+            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
+            let fits = refused(algorithm, &asked, false).is_none()
+                && Bound::USUAL.exceeded(algorithm, operation, &asked, self.machine()).is_none();
+            (fits && is_worth(&algorithm.cost(&asked, self.machine())))
+                .then_some(Way { algorithm, blocks: Some(blocks) })
+        };
+        more.into_iter().filter(move |n| *n != cost.blocks).filter_map(scaled)
     }
 
     /// Where groups of nodes are not known: of these algorithms, the cheapest first, the one that would be the best if they were tapered, unless those that

@@ -5,8 +5,10 @@
 use crate::grid::{self, BYTES, Judged, Point, RANKS, Score, WIRES, distributions};
 use circulant_core::machine::{Cores, LogGp, Machine};
 use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
-use circulant_core::select::{MAX_MORE_NS, MAX_PRICE_PERCENT, PROBED_UNHIDDEN, Selection, Settings, machine};
-use std::collections::BTreeMap;
+use circulant_core::select::{
+    MAX_MORE_NS, MAX_PRICE_PERCENT, PROBED_UNHIDDEN, Selection, Settings, Way, machine,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn full() -> bool {
     std::env::var("SELECTION").is_ok_and(|v| v == "full")
@@ -278,7 +280,7 @@ fn two_ranks_exchange_once_what_fits_in_a_cache() {
     }
     // Where both are about as fast a trial knows both.
     for bytes in [1 << 20, 3 << 19] {
-        let ways = s.ways(Operation::Allreduce, &pair(bytes));
+        let ways = first_ways(&s, Operation::Allreduce, &pair(bytes));
         let of_one = ways.iter().filter(|way| once.contains(&way.algorithm.name)).count();
         assert!((1..ways.len()).contains(&of_one), "{bytes} bytes: {ways:?}");
     }
@@ -338,19 +340,26 @@ fn short_calls_go_by_way_of_one_rank_where_many_share_a_core() {
     }
 }
 
+/// The ways of the first trial.
+fn first_ways(s: &Selection, operation: Operation, a: &Arguments) -> Vec<Way> {
+    let ways = s.ways(operation, a);
+    ways.all[..ways.first].to_vec()
+}
+
 /// What a trial has beside the cheapest way is not the same puts by another name.
 #[test]
 fn between_two_ranks_no_puts_are_tried_twice() {
     let s = Selection::of(&Settings::default(), machine("shm", &Settings::default()).unwrap()).unwrap();
     for bytes in [1 << 10, 16 << 10, 128 << 10] {
-        let ways = s.ways(Operation::Allreduce, &pair(bytes));
-        let is_of = |names: &[&str]| ways.iter().filter(|way| names.contains(&way.algorithm.name)).count();
+        let ways = s.ways(Operation::Allreduce, &pair(bytes)).all;
+        let tried: BTreeSet<_> = ways.iter().map(|way| way.algorithm.name).collect();
+        let is_of = |names: &[&str]| names.iter().filter(|name| tried.contains(**name)).count();
         assert!(is_of(&["census", "doubling", "one-hop"]) <= 1, "{ways:?}");
         assert!(is_of(&["circulant", "ring", "bine", "direct"]) <= 1, "{ways:?}");
     }
     // Among more ranks each goes its own way.
     let more = Arguments { size: 4, ..pair(1 << 20) };
-    let two = s.ways(Operation::Allreduce, &more);
+    let two = first_ways(&s, Operation::Allreduce, &more);
     assert!(
         two.iter().filter(|way| ["circulant", "bine"].contains(&way.algorithm.name)).count() == 2,
         "{two:?}"
@@ -367,7 +376,7 @@ fn a_trial_has_far_prices_of_short_calls() {
     for (size, bytes) in [(16, 8), (16, 1000), (16, 1 << 20), (100, 8), (1000, 8), (1000, 1 << 20)] {
         for operation in [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Alltoall] {
             let a = Arguments { size, bytes, ..pair(bytes) };
-            let ways = s.ways(operation, &a);
+            let ways = first_ways(&s, operation, &a);
             let prices: Vec<f64> = ways
                 .iter()
                 .map(|way| {
@@ -383,10 +392,41 @@ fn a_trial_has_far_prices_of_short_calls() {
     }
     assert!(beyond > 0, "none was far");
     let linear = |size| {
-        let ways = s.ways(Operation::Barrier, &Arguments { size, ..Arguments::default() });
+        let ways = first_ways(&s, Operation::Barrier, &Arguments { size, ..Arguments::default() });
         ways.iter().any(|way| way.algorithm.name == "linear")
     };
     assert_eq!([16, 100].map(linear), [true, false]);
+}
+
+/// Where ranks wait for a core hops and puts may cost far less than prices say: later trials have what would be best then, and nothing whose bytes alone take longer.
+#[test]
+fn later_trials_have_what_only_hops_and_puts_make_dear() {
+    let wire = LogGp { latency_ns: 37_500, overhead_ns: 28_700, byte_ps: 57_000, reduce_ps: 100 };
+    let machine = Machine { unhidden: PROBED_UNHIDDEN, alone_ns: 4000, ..Machine::flat(wire).in_turns() };
+    let s = Selection::of(&Settings::default(), machine).unwrap();
+    let mut later = 0;
+    for (operation, bytes) in
+        [(Operation::Scan, 10_000), (Operation::Allreduce, 1000), (Operation::Bcast, 1 << 20)]
+    {
+        let a = Arguments { size: 16, bytes, ..pair(bytes) };
+        let ways = s.ways(operation, &a);
+        let cost = |way: &Way| {
+            let asked = Arguments { blocks: way.blocks, ..a.clone() };
+            way.algorithm.cost(&asked, s.machine())
+        };
+        let lowest = cost(&ways.all[0]).ns;
+        for way in &ways.all[ways.first..] {
+            let cost = cost(way);
+            assert!(cost.ns <= 4.0 * lowest && cost.bytes * 57.0 <= lowest, "{operation} {bytes}: {way}");
+        }
+        later += ways.all.len() - ways.first;
+        let first = |name| ways.all[..ways.first].iter().any(|way| way.algorithm.name == name);
+        let any = |name| ways.all.iter().any(|way| way.algorithm.name == name);
+        if operation == Operation::Scan {
+            assert_eq!((first("pipeline"), any("pipeline"), any("linear")), (false, true, false));
+        }
+    }
+    assert!(later > 3, "{later}");
 }
 
 /// Whether few links join groups of nodes, of which none is known, only a trial can tell: it knows a way that spares them, if that costs little.
@@ -397,7 +437,7 @@ fn a_way_that_spares_links_between_groups_is_tried() {
     let s = Selection::of(&settings, machine("tcp", &settings).unwrap()).unwrap();
     let of = |nodes: u32, bytes: u64| Arguments { size: nodes, bytes, ..pair(bytes) };
     let spares = |operation, a: &Arguments| {
-        let ways = s.ways(operation, a);
+        let ways = first_ways(&s, operation, a);
         ways.iter().any(|way| ["ring", "pipelined_ring"].contains(&way.algorithm.name))
     };
     for nodes in [8, 16] {
