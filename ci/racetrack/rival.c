@@ -1,11 +1,12 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S [--one-clock]] [--check]
  *
- * For every repetition all ranks pass a barrier, each times the operation, and the slowest one counts. Lines of CSV on
+ * For every repetition all ranks rest for S seconds and pass a barrier, or, with --one-clock, pass it and end a rest at one time, which rank 0 tells; then
+ * each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
  * `circulant bench --help`; sizes here are multiples of 4. Names of distributions that do not fit an operation are
- * passed over. --warm: untimed repetitions beside the first two, for libraries that try. --check compares every result once with what it must be, outside the timing; exit code 3 if wrong.
+ * passed over. --warm: untimed repetitions ahead of the first two, which are not timed either; for libraries that try. --check compares every result once with what it must be, outside the timing; exit code 3 if wrong.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ static int rank, size, root, checks;
 static long most_reps = 35, warm;
 static double seconds = 1;
 static double idle;             /* seconds for which every rank does nothing before a repetition */
+static int one_clock;           /* all ranks end that at one time, which rank 0 tells */
 static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
 static int fresh;               /* each rank writes its buffers before a repetition */
 
@@ -343,16 +345,67 @@ static double now(void)
     return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
+/* Reads more than the caches hold, as circulant bench --cold does. */
+static void sweep(void)
+{
+    static volatile unsigned long *words;
+    unsigned long all = 0;
+    if (!words && cold) {
+        words = room(cold);
+        for (size_t i = 0; i < cold / sizeof *words; i++) words[i] = 1;
+    }
+    for (size_t i = 0; i < cold / sizeof *words; i += 8) all ^= words[i];
+    (void)all;
+}
+
+/* Writes to each cache line, as circulant bench --fresh does. */
+static void write_lines(volatile int *words, int n)
+{
+    for (int i = 0; i < n; i += 16) words[i] = words[i];
+}
+
+/* Does nothing for a while. */
+static void rest(double length)
+{
+    struct timespec t = { (time_t)length, (long)(1e9 * (length - (double)(time_t)length)) };
+    if (length > 0) nanosleep(&t, NULL);
+}
+
+/* Rests and passes a barrier, as circulant bench --rest and --one-clock do. */
+static void begin(void)
+{
+    if (!one_clock) {
+        rest(idle);
+        MPI_Barrier(MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    double at = now() + 1e6 * idle;
+    MPI_Bcast(&at, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    rest(1e-6 * (at - now()));
+}
+
+/* What is ahead of each repetition. */
+static void set_out(struct job *j)
+{
+    if (fresh) {
+        write_lines(j->out, j->outs);
+        write_lines(j->in, j->ins);
+    }
+    sweep();
+    begin();
+}
+
 /* Untimed runs, one or two if no more are asked for; how many repetitions fit into the time. */
 static long warm_up(struct job *j, const struct operation *o)
 {
     double slowest = 0;
     for (long i = 0; i < warm; i++) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        set_out(j);
         o->run(j);
     }
     for (int i = 0; i < 2 && slowest < 1e6 * seconds / 16; i++) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        set_out(j);
         double start = now();
         o->run(j);
         slowest = now() - start;
@@ -391,32 +444,6 @@ static void report(const struct operation *o, const char *dist, long bytes, cons
     free(spans);
 }
 
-/* Reads more than the caches hold, as circulant bench --cold does. */
-static void sweep(void)
-{
-    static volatile unsigned long *words;
-    unsigned long all = 0;
-    if (!words && cold) {
-        words = room(cold);
-        for (size_t i = 0; i < cold / sizeof *words; i++) words[i] = 1;
-    }
-    for (size_t i = 0; i < cold / sizeof *words; i += 8) all ^= words[i];
-    (void)all;
-}
-
-/* Writes to each cache line, as circulant bench --fresh does. */
-static void write_lines(volatile int *words, int n)
-{
-    for (int i = 0; i < n; i += 16) words[i] = words[i];
-}
-
-/* Does nothing for a while, as circulant bench --rest does. */
-static void rest(void)
-{
-    struct timespec t = { (time_t)idle, (long)(1e9 * (idle - (double)(time_t)idle)) };
-    if (idle > 0) nanosleep(&t, NULL);
-}
-
 static long measure(const struct operation *o, const char *dist, long bytes)
 {
     struct job j;
@@ -430,13 +457,7 @@ static long measure(const struct operation *o, const char *dist, long bytes)
     }
     double *times = room(2 * sizeof(double) * (size_t)reps), *all = NULL;
     for (long i = 0; i < reps; i++) {
-        if (fresh) {
-            write_lines(j.out, j.outs);
-            write_lines(j.in, j.ins);
-        }
-        sweep();
-        rest();
-        MPI_Barrier(MPI_COMM_WORLD);
+        set_out(&j);
         times[2 * i] = now();
         o->run(&j);
         times[2 * i + 1] = now();
@@ -513,6 +534,7 @@ int main(int argc, char **argv)
         if (argv[i][0] != '-') { nops = split(argv[i], ops); continue; }
         if (!strcmp(argv[i], "--check")) { checks = 1; continue; }
         if (!strcmp(argv[i], "--fresh")) { fresh = 1; continue; }
+        if (!strcmp(argv[i], "--one-clock")) { one_clock = 1; continue; }
         if (!strncmp(argv[i], "--cold=", 7)) { cold = (size_t)atol(argv[i] + 7); continue; }
         if (!value) fail("a value is missing after", argv[i]);
         if (!strcmp(argv[i], "--bytes")) nsizes = split(value, sizes);

@@ -64,7 +64,7 @@ pub(crate) struct BenchArgs {
     /// Seconds that the repetitions of a point may take together; at least 3 are made
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]
     pub(crate) time: f64,
-    /// Untimed repetitions of each point ahead of the one or two that set the number of the others; 64 are enough for a trial with CIRCULANT_ADAPT=on
+    /// Untimed repetitions of each point ahead of the one or two that set the number of the others, each with the rest, the barrier, --cold and --fresh of a timed one; 256 are enough for all trials of a point with CIRCULANT_ADAPT=on
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_REPETITIONS))]
     pub(crate) warm: u64,
     /// Blocks per message: a number from 1, or auto
@@ -100,6 +100,10 @@ pub(crate) struct BenchArgs {
     /// their rate, can do so again after this [default: 0]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
     pub(crate) rest: Option<f64>,
+    /// All ranks begin each repetition at the same moment of the machine's clock: the rest comes behind the barrier, and rank 0 tells when it ends.
+    /// Only where all ranks read one clock, that is on one machine; the rest must be longer than the barrier and telling take
+    #[arg(long, requires = "rest")]
+    pub(crate) one_clock: bool,
     /// Seconds that one call may take before it fails on every rank [default: CIRCULANT_DEADLINE]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
     pub(crate) deadline: Option<f64>,

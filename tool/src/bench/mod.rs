@@ -201,7 +201,8 @@ fn all_points<'a>(
     let lab = Lab {
         world,
         comm,
-        together: Together::new(comm, Options::new().deadline(deadline), &wire, world.nodes()),
+        together: Together::new(comm, Options::new().deadline(deadline), &wire, world.nodes())
+            .after(args.rest(), args.one_clock),
         options: Options::new().deadline(deadline).blocks(args.blocks.0),
         wire,
         fold_ns,
@@ -212,7 +213,6 @@ fn all_points<'a>(
         memory: args.memory,
         cold: args.cold.map(|bytes| Cold::new(bytes, most_per_node(world.nodes()))),
         fresh: args.fresh,
-        rest: args.rest(),
         mode: args.mode(),
         in_place: args.in_place,
         kind: args.kind,
@@ -246,7 +246,8 @@ fn setting(args: &BenchArgs, lab: &Lab<'_>) -> Setting {
         memory: args.memory.name(),
         cold_bytes: lab.cold.as_ref().map_or(0, Cold::bytes),
         fresh: lab.fresh,
-        rest_seconds: lab.rest.as_secs_f64(),
+        rest_seconds: lab.together.rest().as_secs_f64(),
+        one_clock: lab.together.is_by_clock(),
         mode: lab.mode.name(),
         in_place: args.in_place,
         kind: args.kind.name(),

@@ -360,6 +360,7 @@ mod tests {
             cold_bytes: 0,
             fresh: false,
             rest_seconds: 0.0,
+            one_clock: false,
             mode: "blocking",
             in_place: false,
             kind: "i32",

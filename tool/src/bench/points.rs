@@ -21,7 +21,6 @@ use circulant::plan::registry::Algorithm;
 use circulant::{Communicator, World};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use std::time::Duration;
 
 /// What a run of the benchmark is made of.
 #[derive(Debug)]
@@ -48,8 +47,6 @@ pub(crate) struct Lab<'a> {
     pub(crate) cold: Option<Cold>,
     /// Whether every rank writes its buffers between repetitions.
     pub(crate) fresh: bool,
-    /// How long every rank does nothing between repetitions.
-    pub(crate) rest: Duration,
     pub(crate) mode: Mode,
     pub(crate) in_place: bool,
     pub(crate) kind: Type,
@@ -208,7 +205,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
 /// The untimed runs that are asked for, then one, or two where they are short; says how many repetitions fit.
 fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     for _ in 0..lab.warm {
-        lab.together.barrier()?;
+        set_out(lab, job)?;
         job.run()?;
     }
     let mut slowest = 0f64;
@@ -216,7 +213,7 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
         if slowest >= lab.time / 16.0 {
             break;
         }
-        lab.together.barrier()?;
+        set_out(lab, job)?;
         let start = now();
         job.run()?;
         let mine = [(now() - start) as f64 * 1e-9];
@@ -254,13 +251,7 @@ fn timed(
 ) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
-        if lab.fresh {
-            write_lines(job.send()?);
-            write_lines(job.recv()?);
-        }
-        lab.cold.iter().for_each(Cold::sweep);
-        std::thread::sleep(lab.rest);
-        lab.together.barrier()?;
+        set_out(lab, job)?;
         let start = now();
         run(job)?;
         *slot = [start, now()];
@@ -269,6 +260,16 @@ fn timed(
     let mut all = vec![[0u64; 2]; reps * p];
     lab.comm.allgather(&mine, &mut all)?;
     Ok(Times { p, all })
+}
+
+/// What is ahead of each repetition.
+fn set_out(lab: &Lab<'_>, job: &mut dyn Job) -> Result<(), Failure> {
+    if lab.fresh {
+        write_lines(job.send()?);
+        write_lines(job.recv()?);
+    }
+    lab.cold.iter().for_each(Cold::sweep);
+    Ok(lab.together.begin()?)
 }
 
 /// Stores to every cache line of the buffer, so that copies in the caches of other cores become invalid. The values do not change.
@@ -483,7 +484,7 @@ fn differences(before: &Stats, after: &Stats, heap: u64) -> [u64; COUNTS] {
 
 /// Nanoseconds on CLOCK_MONOTONIC, which the processes of a machine share.
 #[allow(clippy::cast_sign_loss)] // that clock never shows a negative time
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

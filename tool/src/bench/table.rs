@@ -211,6 +211,8 @@ pub(crate) struct Setting {
     pub(crate) fresh: bool,
     /// For which each rank does nothing before each repetition.
     pub(crate) rest_seconds: f64,
+    /// Which all ranks end at one time of their clock.
+    pub(crate) one_clock: bool,
     pub(crate) mode: &'static str,
     pub(crate) in_place: bool,
     #[serde(rename = "type")]
@@ -261,7 +263,8 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         s.mode,
         if s.in_place { ", in place" } else { "" },
         if s.rest_seconds > 0.0 {
-            format!(", each after a rest of {} s", s.rest_seconds)
+            let at = if s.one_clock { ", at one time of the clock" } else { "" };
+            format!(", each after a rest of {} s{at}", s.rest_seconds)
         } else {
             String::new()
         },

@@ -1,5 +1,7 @@
-//! How ranks come to begin a repetition at the same time.
+//! How ranks come to begin a repetition at the same time: from a barrier, or at a time of the clock (Hunold and Carpen-Amarie, Reproducible MPI Benchmarking Is Still Not
+//! as Easy as You Think, IEEE TPDS 2016).
 
+use super::points::now;
 use circulant::comm::Options;
 use circulant::measure::Wire;
 use circulant::{Communicator, Result};
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 /// The barrier in which all other ranks notify rank 0, and it then notifies them.
 const BY_RANK_0: &str = "linear";
+/// The broadcast of a time: of an algorithm that is named, so that it is in no trial of what is measured.
+const OF_THE_TIME: &str = "binomial";
 
 /// The barrier ahead of each repetition. In `linear` the first rank is notified a latency after rank 0's first put, while rank 0 returns when it has put to all. So where the
 /// latency is longer, rank 0 sleeps for the difference. Elsewhere, and on one node, the barrier is chosen as for any call.
@@ -15,15 +19,52 @@ pub(crate) struct Together {
     comm: Communicator,
     /// For how long this rank sleeps after the barrier: 0 but at rank 0.
     wait: Duration,
+    /// For how long every rank does nothing before a repetition.
+    rest: Duration,
+    /// Whether repetitions begin at a time of the clock.
+    by_clock: bool,
+    /// By which rank 0 tells it.
+    telling: Communicator,
 }
 
 impl Together {
     /// For the ranks of `comm`. `wire` was measured between its ranks 0 and 1, and `nodes` has the node of each rank. Both must be the same at all ranks.
     pub(crate) fn new(comm: &Communicator, options: Options, wire: &Wire, nodes: &[u32]) -> Self {
         let wait = latency_above_puts(wire, nodes);
+        let telling = comm.with(options.clone().algorithm(OF_THE_TIME));
         let options = if wait.is_some() { options.algorithm(BY_RANK_0) } else { options };
         let wait = wait.filter(|_| comm.rank() == 0).unwrap_or_default();
-        Self { comm: comm.with(options), wait }
+        Self { comm: comm.with(options), wait, rest: Duration::ZERO, by_clock: false, telling }
+    }
+
+    /// With a rest ahead of each repetition, which all ranks end at one time of their clock if that is wanted.
+    pub(crate) fn after(self, rest: Duration, by_clock: bool) -> Self {
+        Self { rest, by_clock, ..self }
+    }
+
+    pub(crate) fn rest(&self) -> Duration {
+        self.rest
+    }
+
+    pub(crate) fn is_by_clock(&self) -> bool {
+        self.by_clock
+    }
+
+    /// What is ahead of a repetition: a rest and a barrier, or a barrier and a rest that ends at one time. (By clocks that differ, of several machines, each rank sleeps for the rest
+    /// at most.) Collective.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
+    pub(crate) fn begin(&self) -> Result<()> {
+        if !self.by_clock {
+            std::thread::sleep(self.rest);
+            return self.barrier();
+        }
+        self.comm.barrier()?;
+        let mut at = [now() + u64::try_from(self.rest.as_nanos()).unwrap_or(u64::MAX)];
+        self.telling.bcast(&mut at, 0)?;
+        std::thread::sleep(Duration::from_nanos(at[0].saturating_sub(now())).min(self.rest));
+        Ok(())
     }
 
     /// Returns at all ranks at about the same time. Collective.

@@ -13,7 +13,6 @@ use circulant::measure;
 use circulant::ops::{Op, Type, reducer};
 use circulant::plan::registry::Algorithm;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
 
 /// A choice that is not slower than the fastest by more than this is a good one.
 const GOOD: f64 = 1.10;
@@ -48,7 +47,6 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         memory: MemoryKind::Arena,
         cold: None,
         fresh: false,
-        rest: Duration::ZERO,
         mode: Mode::Blocking,
         in_place: false,
         kind: Type::F64,
