@@ -6,13 +6,14 @@ in turns, and only that counts: the least of many noisy times is always less tha
 
 import collections
 import csv
+from dataclasses import replace
 
 import lib
 from racetrack import figures, rivals, runs
 
 NEAR = {"by price": 1.10, "by trial": 1.05}
 HOW = {"by price": {"CIRCULANT_ADAPT": "off"}, "by trial": {"CIRCULANT_ADAPT": "on"}}
-TRIAL = 64  # repetitions in which every point's trial ends: core/src/select/trial.rs
+TRIALS = 256  # repetitions in which every point's trials end: four of 64 calls (core/src/select/trial.rs)
 AGAIN = 4  # rounds for points in doubt
 
 
@@ -24,10 +25,10 @@ class Runs:
 
     def times(self, race, how, algorithms):
         """Point to least times in µs by algorithm; that of the choice stands under `how`."""
-        warm = ["--warm", TRIAL] if how == "by trial" else []
-        words = [*runs.Batch("circulant", rivals.DEFAULT, race).words(self.figure, self.reps, False), *warm, "--algorithm", algorithms]
+        figure = replace(self.figure, warm=TRIALS if how == "by trial" else self.figure.warm_of_mpis or self.figure.warm)
+        words = [*runs.Batch("circulant", rivals.DEFAULT, race).words(figure, self.reps, False), "--algorithm", algorithms]
         line, outside = rivals.command("circulant", self.place, rivals.Setting(knobs=HOW[how]), words, self.tool)
-        with lib.Case([*runs.PRIORITY[self.priority], *line], 1800, outside) as case:
+        with lib.Case([*runs.PRIORITY[self.priority], *line], 3600, outside) as case:
             code, out, took = case.finish()
         if code != 0:
             raise rivals.Trouble(f"exit code {code} after {took:.0f} s: {lib.first_error(out)}")

@@ -12,6 +12,9 @@ AGAIN = "default again"  # another one
 COLD = "-cold"  # what names of figures with cold buffers end in
 FRESH = "-fresh"  # and with buffers that are written before each repetition
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+# Calls after which a kind of call has had its trials, at most: four of 64 calls, the first behind 64 others, each later one behind 256 (core/src/select/trial.rs).
+SETTLED = 1088
+SETTLED_OF_MPIS = 200  # calls of 64 KB by Intel MPI get faster up to the 200th (docs/bindings.md)
 EVEN, UNEVEN = ["s1", "s2", "s3", "s4"], ["s5", "s6", "s7", "s8"]
 
 
@@ -44,6 +47,7 @@ class Figure:
     preload: bool = False  # each MPI at its defaults, with libcirculant_mpi.so preloaded and without
     auto: bool = False  # by trial (CIRCULANT_MPI_TAKE=auto): both runs wait alike, as the MPI may have a call in either
     warm: int = 0  # untimed repetitions of each point ahead of the others
+    warm_of_mpis: int | None = None  # the same of MPIs; none: as many
     verbs: bool = False  # over soft-RoCE, in the virtual machine of ci/rdma-vm
     apart: bool = False  # each rank has a core of its own
 
@@ -92,6 +96,7 @@ def figures():
     one = {"rate": None, "rounds": 3}
     # As in programs that iterate: by then two ranks have tried cross-memory attach (src/comm/short/cross_memory.rs).
     tried = {**one, "warm": 20}
+    settled = {"warm": SETTLED, "warm_of_mpis": SETTLED_OF_MPIS}
     several = ("bcast", "reduce", "allreduce", "allgather", "alltoall")
     layer = lambda *sizes: (Race(several, sizes), Race(("allgatherv",), sizes, ("irr3",)), Race(("barrier",), (0,)))  # noqa: E731
     preload = {"preload": True, "programs": ("mpich", "impi", "openmpi")}
@@ -109,7 +114,8 @@ def figures():
         Figure("natural-16", "Natural latency, 16 nodes", 16, natural),
         Figure("natural-36", "Natural latency, 36 nodes", 36, natural, **slow),
         Figure("others-16", "The other operations, 16 nodes", 16, others, **late),
-        Figure("short-16", "Short messages, 16 nodes", 16, short, **late),
+        Figure("short-16", "Short messages, 16 nodes", 16, short, **settled, **late),
+        Figure("short-natural-16", "Short messages, 16 nodes, natural latency", 16, short, **settled),
         Figure("others-natural-16", "The other operations, 16 nodes, natural latency", 16, others),
         Figure("groups-16", "Two groups of nodes, 16 nodes", 16, groups, groups=2, taper=4, programs=("circulant", "mpich", "openmpi"), **late),
         Figure("full-nodes", "8 nodes with 4 ranks each", 8, full, per_node=4),

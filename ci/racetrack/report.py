@@ -274,7 +274,10 @@ def load(figure):
 def facts(known, lines):
     wire, dropped = known["wire"], sum(int(line["dropped"]) for line in lines)
     versions = "; ".join(f"{title(p)} {' '.join(v).replace('==', ' ')}" for p, v in known["versions"].items())
+    mpis = known.get("warm_of_mpis")
     after = f" after {known['warm']} untimed ones" if known.get("warm") else ""
+    after += f" (the MPIs after {mpis})" if mpis is not None else ""
+    after += ", begun at one time of the clock" if known.get("one_clock") else ""
     text = (
         f"{known['date']}, {known['machine']}; load of the machine up to {known['load']}. L = {time(wire['latency_ns'] / 1e3)}, "
         f"o = {time(wire['overhead_ns'] / 1e3)}, β = {wire['byte_ns']:.4g} ns/B by `circulant bench put`. "

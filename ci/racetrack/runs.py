@@ -149,10 +149,13 @@ class Batch:
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
         more = [f"--cold={figure.cold}"] if figure.cold else []
         more += ["--fresh"] if figure.fresh else []
-        more += ["--warm", figure.warm] if figure.warm else []
-        more += ["--rest", rest(figure)] if rest(figure) else []
+        more += ["--warm", self.warm(figure)] if self.warm(figure) else []
+        more += ["--rest", rest(figure), "--one-clock"] if rest(figure) else []
         more += ["--check"] if check else []
         return [",".join(self.race.ops), *sizes, *dists, "--reps", reps, "--time", 8, *more]
+
+    def warm(self, figure):
+        return figure.warm if self.program == "circulant" or figure.warm_of_mpis is None else figure.warm_of_mpis
 
     def title(self):
         ops = self.race.ops
@@ -175,7 +178,7 @@ class Track:
         """(rows, what went wrong or None)"""
         words = batch.words(self.figure, reps, check)
         line, env = rivals.command(batch.program, self.place, batch.setting, words, self.tool)
-        limit = timeout_factor * (60 + 2 * self.place.ranks + (10 + self.figure.warm / 4) * batch.points())
+        limit = timeout_factor * (60 + 2 * self.place.ranks + (10 + batch.warm(self.figure) / 4) * batch.points())
         rows, before, sent = [], frames(self.place), packets()
 
         def seen(text):
@@ -362,6 +365,7 @@ def race(figure, programs, priority=None, knobs=None):
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps, "warm": figure.warm,
+        "warm_of_mpis": figure.warm_of_mpis, "rest": rest(figure), "one_clock": rest(figure) > 0,
         "interrupted": interrupted, "priority": priority, "load": round(max(loads), 1),
         "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p not in rivals.OURS} | {"circulant": our_version(tool)},
