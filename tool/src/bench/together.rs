@@ -61,7 +61,7 @@ impl Together {
             return self.barrier();
         }
         self.comm.barrier()?;
-        let mut at = [now() + u64::try_from(self.rest.as_nanos()).unwrap_or(u64::MAX)];
+        let mut at = [now().saturating_add(u64::try_from(self.rest.as_nanos()).unwrap_or(u64::MAX))];
         self.telling.bcast(&mut at, 0)?;
         std::thread::sleep(Duration::from_nanos(at[0].saturating_sub(now())).min(self.rest));
         Ok(())

@@ -29,6 +29,7 @@ const LINES: &[&str] = &[
     "bench bcast --root 9",
     "bench allgatherv --dist odd",
     "bench bcast --reps 0",
+    "bench bcast --one-clock",
     "plot",
     "plot missing.csv --out x.svg",
     "cast",
