@@ -9,7 +9,7 @@ use super::order::{MemoryKind, Mode, Order};
 use super::overlap::{self, Work};
 use super::sample::Use;
 use super::shapes::{RankCall, Shape, WINDOW_PUTS};
-use super::together::Together;
+use super::together::{Together, now};
 use crate::outcome::Failure;
 use crate::settings::Setting as Between;
 use crate::units;
@@ -19,7 +19,6 @@ use circulant::measure::{self, Wire};
 use circulant::ops::{Op, Reducer, Type};
 use circulant::plan::registry::Algorithm;
 use circulant::{Communicator, World};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// What a run of the benchmark is made of.
@@ -480,13 +479,6 @@ fn differences(before: &Stats, after: &Stats, heap: u64) -> [u64; COUNTS] {
         a.receivers_not_ready.saturating_sub(b.receivers_not_ready),
         a.timeouts.saturating_sub(b.timeouts),
     ]
-}
-
-/// Nanoseconds on CLOCK_MONOTONIC, which the processes of a machine share.
-#[allow(clippy::cast_sign_loss)] // that clock never shows a negative time
-pub(crate) fn now() -> u64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! How ranks come to begin a repetition at the same time: from a barrier, or at a time of the clock (Hunold and Carpen-Amarie, Reproducible MPI Benchmarking Is Still Not
 //! as Easy as You Think, IEEE TPDS 2016).
 
-use super::points::now;
 use circulant::comm::Options;
 use circulant::measure::Wire;
 use circulant::{Communicator, Result};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// The barrier in which all other ranks notify rank 0, and it then notifies them.
@@ -76,6 +76,13 @@ impl Together {
         std::thread::sleep(self.wait);
         Ok(())
     }
+}
+
+/// Nanoseconds on CLOCK_MONOTONIC, which the processes of a machine share.
+#[allow(clippy::cast_sign_loss)] // that clock never shows a negative time
+pub(crate) fn now() -> u64 {
+    let t = clock_gettime(ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// The latency between ranks 0 and 1 less what puts to all other ranks take, if that is more than nothing and the two are on different nodes. Through shared memory ranks
