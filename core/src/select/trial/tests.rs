@@ -139,7 +139,7 @@ fn all_ways_are_tried_once_more() {
                 let is_tried = calls >= Measured::Entered.runs().0 && (way < MAX_WAYS || calls <= most);
                 assert!(is_tried, "{fastest} of {first}: {way} {calls} times");
             }
-            // Then rest, as is right, but for the looks.
+            // From then on only what is kept.
             let rest = run(&mut trials, 600, late);
             assert!(rest.iter().all(|at| *at == best), "{fastest} of {first}: {rest:?}");
         }
