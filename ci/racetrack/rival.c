@@ -2,7 +2,7 @@
  *
  *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S [--one-clock]] [--check]
  *
- * For every repetition all ranks rest for S seconds and pass a barrier, or, with --one-clock, pass it and end a rest at one time, which rank 0 tells; then
+ * For every repetition all ranks rest for S seconds and pass a barrier and, with --one-clock, end a second rest at one time, which rank 0 tells; then
  * each times the operation, and the slowest one counts. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
  * `circulant bench --help`; sizes here are multiples of 4. Names of distributions that do not fit an operation are
@@ -374,12 +374,9 @@ static void rest(double length)
 /* Rests and passes a barrier, as circulant bench --rest and --one-clock do. */
 static void begin(void)
 {
-    if (!one_clock) {
-        rest(idle);
-        MPI_Barrier(MPI_COMM_WORLD);
-        return;
-    }
+    rest(idle);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (!one_clock) return;
     double at = now() + 1e6 * idle;
     MPI_Bcast(&at, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     rest(1e-6 * (at - now()));

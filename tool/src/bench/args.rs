@@ -100,7 +100,7 @@ pub(crate) struct BenchArgs {
     /// their rate, can do so again after this [default: 0]
     #[arg(long, value_name = "S", value_parser = units::seconds_argument)]
     pub(crate) rest: Option<f64>,
-    /// All ranks begin each repetition at the same moment of the machine's clock: the rest comes behind the barrier, and rank 0 tells when it ends.
+    /// All ranks begin each repetition at the same moment of the machine's clock: a second rest comes behind the barrier, and rank 0 tells when it ends.
     /// Only where all ranks read one clock, that is on one machine; the rest must be longer than the barrier and telling take
     #[arg(long, requires = "rest")]
     pub(crate) one_clock: bool,

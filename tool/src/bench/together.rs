@@ -50,14 +50,14 @@ impl Together {
         self.by_clock
     }
 
-    /// What is ahead of a repetition: a rest and a barrier, or a barrier and a rest that ends at one time. (By clocks that differ, of several machines, each rank sleeps for the rest
-    /// at most.) Collective.
+    /// What is ahead of a repetition: a rest and a barrier; or a rest, a barrier and a rest that ends at one time. (By clocks that differ, of several machines, each rank sleeps for
+    /// the rest at most.) So what a rank does after a call does not take the processor from those that are still in it. Collective.
     ///
     /// # Errors
     /// As [`Communicator::barrier`].
     pub(crate) fn begin(&self) -> Result<()> {
+        std::thread::sleep(self.rest);
         if !self.by_clock {
-            std::thread::sleep(self.rest);
             return self.barrier();
         }
         self.comm.barrier()?;
