@@ -124,7 +124,8 @@ impl Communicator {
             return Ok(());
         }
         let operation = call.operation();
-        let arguments = held.completed(&self.context, operation, arguments.clone(), &self.options);
+        let mut arguments = arguments.clone();
+        held.complete(&self.context, operation, &mut arguments, &self.options);
         let Some(operation) = held.tries(&self.context, call, &arguments, &self.options) else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use super::communicator::{Communicator, Options};
 use super::context::Context;
 use super::lock::Held;
 use super::places::Places;
-use super::program::{Asked, Prepared};
+use super::program::{Asked, Asking, Prepared};
 use super::shadow::{Copies, Shadow};
 use super::shared::Shared;
 use super::trials::{Form, Tried};
@@ -73,15 +73,16 @@ const GRAPH_ALGORITHM: &str = "neighbors";
 
 impl Shared {
     /// The lowered program of a call, from the cache or made now.
-    pub(super) fn prepare(
+    fn prepare(
         &mut self,
         context: &Context,
         (call, form): (Collective, Form),
-        (arguments, element, gathered): (Arguments, Element, Option<Arc<[Segment]>>),
+        spec: &mut Spec,
         options: &Options,
-    ) -> Result<(Prepared, Option<Tried>)> {
+    ) -> Result<(Box<Prepared>, Option<Tried>)> {
         let operation = call.operation();
-        let mut arguments = self.completed(context, operation, arguments, options);
+        self.complete(context, operation, &mut spec.arguments, options);
+        let arguments = &mut spec.arguments;
         if arguments.blocks == Some(0) {
             return Err(argument("0 blocks: a message has one at least"));
         }
@@ -89,23 +90,42 @@ impl Shared {
             0 => options.algorithm.as_deref(),
             _ => Some(GRAPH_ALGORITHM),
         };
-        let choice = self.selection.choose(operation, &arguments, name, options.reproducible)?;
-        let (way, tried) = self.way(context, (call, form), &arguments, (choice, options));
+        let choice = self.selection.choose(operation, arguments, name, options.reproducible)?;
+        let (way, tried) = self.way(context, (call, form), arguments, (choice, options));
         arguments.blocks = arguments.blocks.or(way.blocks);
         let algorithm = way.algorithm;
-        self.log_plan(call, algorithm, &arguments);
-        let asked = Asked { comm: context.id, call, element, algorithm, arguments, gathered };
-        Ok((self.program(context, asked)?, tried))
+        self.log_plan(call, algorithm, arguments);
+        arguments.blocks = algorithm.blocks(arguments);
+        let asked = Asking { comm: context.id, call, element: spec.element, algorithm };
+        if let Some(prepared) = self.kept(&asked, &spec.arguments, spec.gathered.as_ref())? {
+            return Ok((prepared, tried));
+        }
+        let arguments = std::mem::take(&mut spec.arguments);
+        let asked = Asked { asking: asked, arguments, gathered: spec.gathered.take() };
+        Ok((self.make(context, asked)?, tried))
     }
 
     /// The lowered program of what is asked, from the cache or made now.
-    fn program(&mut self, context: &Context, mut asked: Asked) -> Result<Prepared> {
-        asked.arguments.blocks = asked.algorithm.blocks(&asked.arguments);
-        let Some(mut prepared) = self.cache.take(&asked) else { return self.make(context, asked) };
+    fn program(&mut self, context: &Context, mut asked: Asked) -> Result<Box<Prepared>> {
+        asked.arguments.blocks = asked.asking.algorithm.blocks(&asked.arguments);
+        match self.kept(&asked.asking, &asked.arguments, asked.gathered.as_ref())? {
+            Some(prepared) => Ok(prepared),
+            None => self.make(context, asked),
+        }
+    }
+
+    /// The lowered program of what is asked, from the cache.
+    fn kept(
+        &mut self,
+        asking: &Asking,
+        arguments: &Arguments,
+        gathered: Option<&Arc<[Segment]>>,
+    ) -> Result<Option<Box<Prepared>>> {
+        let Some(mut prepared) = self.cache.take(asking, arguments, gathered) else { return Ok(None) };
         if let Some([land, work]) = prepared.lacks() {
             prepared.give([self.scratch(land)?, self.scratch(work)?]);
         }
-        Ok(prepared)
+        Ok(Some(prepared))
     }
 
     /// Memory for landing or packing; none of no bytes.
@@ -115,14 +135,14 @@ impl Shared {
         if bytes == 0 { Ok(None) } else { self.arena.scratch(bytes, self.engine.transport()).map(Some) }
     }
 
-    /// Arguments with what the communicator knows itself.
-    pub(super) fn completed(
+    /// Gives the arguments what the communicator knows itself.
+    pub(super) fn complete(
         &self,
         context: &Context,
         operation: Operation,
-        mut arguments: Arguments,
+        arguments: &mut Arguments,
         options: &Options,
-    ) -> Arguments {
+    ) {
         arguments.size = context.size;
         arguments.first = context.first;
         if !operation.is_between_groups() {
@@ -130,7 +150,6 @@ impl Shared {
             (arguments.nodes, arguments.groups) = (Arc::clone(&places.nodes), Arc::clone(&places.groups));
         }
         arguments.blocks = options.blocks.or(self.blocks);
-        arguments
     }
 
     fn places_of(&self, context: &Context) -> Places {
@@ -138,8 +157,9 @@ impl Shared {
     }
 
     /// Plans and lowers what is asked.
-    fn make(&mut self, context: &Context, asked: Asked) -> Result<Prepared> {
-        let plan = (asked.algorithm.build)(&asked.arguments, self.figures.wire())?;
+    fn make(&mut self, context: &Context, asked: Asked) -> Result<Box<Prepared>> {
+        let call = asked.asking.call;
+        let plan = (asked.asking.algorithm.build)(&asked.arguments, self.figures.wire())?;
         let (max_put, gather) = self.engine.limits().map_or((u64::MAX, 1), |l| (l.max_put, l.gather));
         let wire = self.figures.wire();
         let limits = WireLimits::new(max_put, gather.min(MAX_GATHER), self.figures.light(), wire);
@@ -150,12 +170,12 @@ impl Shared {
         });
         let memory = [self.scratch(program.land)?, self.scratch(program.work)?];
         let meta = Meta {
-            name: asked.call.name(),
-            code: asked.call.code(),
+            name: call.name(),
+            code: call.code(),
             call: CallId::default(),
             hash: asked.hash(plan.rounds()),
             rounds: plan.rounds(),
-            bytes: asked.arguments.total(asked.call.operation()),
+            bytes: asked.arguments.total(call.operation()),
         };
         let mut task = Task::new(program, |r| context.members.world_rank(r));
         if let Some(row) = asked.arguments.rows.get(&context.rank) {
@@ -171,7 +191,7 @@ impl Shared {
                 ([output, land], received, edges.sent(peer))
             });
         }
-        Ok(Prepared::new(asked, task, meta, memory))
+        Ok(Box::new(Prepared::new(asked, task, meta, memory)))
     }
 
     /// Refuses a call before any data moves. The error is propagated to the other ranks, which would wait for us.
@@ -182,7 +202,7 @@ impl Shared {
 
 /// A call that has begun: it has its number, and its program.
 pub(super) struct Begun {
-    pub(super) prepared: Prepared,
+    pub(super) prepared: Box<Prepared>,
     pub(super) meta: Meta,
     pub(super) reducer: Option<Reducer>,
     pub(super) fill: bool,
@@ -199,46 +219,42 @@ impl Communicator {
         operation: Collective,
         spec: Result<Spec>,
     ) -> Result<Begun> {
-        let context = &*self.context;
-        held.engine.usable(context.id)?;
-        let call = context.next_call();
-        self.begin_numbered(held, (operation, Form::Other, call), spec)
+        let call = self.number(held)?;
+        match spec {
+            Ok(mut spec) => self.begin_numbered(held, (operation, Form::Other, call), &mut spec),
+            Err(e) => Err(self.refuse(held, operation, call, e)),
+        }
     }
 
-    /// As [`Communicator::begin`], of a blocking call of all ranks.
-    fn begin_blocking(
-        &self,
-        held: &mut Held<'_>,
-        operation: Collective,
-        spec: Result<Spec>,
-    ) -> Result<Begun> {
+    /// The number of the call that begins.
+    fn number(&self, held: &mut Held<'_>) -> Result<CallId> {
         held.engine.usable(self.context.id)?;
-        let call = self.context.next_call();
-        self.begin_numbered(held, (operation, Form::Blocking, call), spec)
+        Ok(self.context.next_call())
     }
 
-    /// As [`Communicator::begin`], of a call that has its number.
+    /// A call that has its number is refused.
+    fn refuse(&self, held: &mut Held<'_>, operation: Collective, call: CallId, e: Error) -> Error {
+        held.engine.calls(operation.code(), call);
+        held.refuse(operation, call, e)
+    }
+
+    /// Begins a call that has its number.
     fn begin_numbered(
         &self,
         held: &mut Held<'_>,
         (operation, form, call): (Collective, Form, CallId),
-        spec: Result<Spec>,
+        spec: &mut Spec,
     ) -> Result<Begun> {
-        let context = &*self.context;
-        held.engine.usable(context.id)?;
         held.engine.calls(operation.code(), call);
-        let prepared = spec.and_then(|spec| {
-            let asked = (spec.arguments, spec.element, spec.gathered);
-            let (prepared, tried) = held.prepare(context, (operation, form), asked, &self.options)?;
-            Ok((prepared, tried, spec.reducer, spec.fill))
-        });
-        let (prepared, tried, reducer, fill) = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        let prepared = held.prepare(&self.context, (operation, form), spec, &self.options);
+        let (prepared, tried) = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        let reducer = spec.reducer.take();
         let mut meta = Meta { call, ..prepared.meta };
         if let Some(reducer) = &reducer {
             meta.hash ^= reducer.hash();
         }
         let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Ok(Begun { prepared, meta, reducer, fill, deadline, tried })
+        Ok(Begun { prepared, meta, reducer, fill: spec.fill, deadline, tried })
     }
 
     /// Gives the call of `like`, a persistent operation, a further number, and plans it in another way.
@@ -307,23 +323,26 @@ impl Communicator {
     fn run_on_bytes(
         &self,
         operation: Collective,
-        spec: Result<Spec>,
+        mut spec: Result<Spec>,
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
-        let (input, output) = match spec.as_ref().ok().and_then(|spec| spec.unused) {
+        let mut held = self.hold()?;
+        let spec = match &mut spec {
+            Ok(spec) => spec,
+            Err(e) => return self.run_refused(&mut held, operation, e.clone()),
+        };
+        let (input, output) = match spec.unused {
             Some(Region::Input) => (None, output),
             Some(Region::Output) => (input, None),
             _ => (input, output),
         };
-        let mut held = self.hold()?;
-        if let Ok(spec) = &spec {
-            // First, as the check and its call have numbers that follow each other.
-            held.engine.usable(self.context.id)?;
-            self.settle(&mut held, operation, &spec.arguments)?;
-        }
+        // First, as the check and its call have numbers that follow each other.
+        held.engine.usable(self.context.id)?;
+        self.settle(&mut held, operation, &spec.arguments)?;
         let check = self.begin_check(&mut held, operation)?;
-        let begun = self.begin_blocking(&mut held, operation, spec)?;
+        let call = self.number(&mut held)?;
+        let begun = self.begin_numbered(&mut held, (operation, Form::Blocking, call), spec)?;
         if let Some(check) = check {
             self.check(&mut held, check, operation, &begun)?;
         }
@@ -336,17 +355,26 @@ impl Communicator {
         Ok(())
     }
 
+    /// A blocking call that is refused takes part in the check, if there is one.
+    #[cold]
+    fn run_refused(&self, held: &mut Held<'_>, operation: Collective, e: Error) -> Result<()> {
+        let _check = self.begin_check(held, operation)?;
+        let call = self.number(held)?;
+        Err(self.refuse(held, operation, call, e))
+    }
+
     /// As [`Communicator::run`] of a call that has its number: what of it a short call has left.
     pub(super) fn run_numbered(
         &self,
         call: (Collective, CallId),
-        spec: Spec,
+        mut spec: Spec,
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
         let mut held = self.hold()?;
         let (operation, number) = call;
-        let begun = self.begin_numbered(&mut held, (operation, Form::Other, number), Ok(spec))?;
+        held.engine.usable(self.context.id)?;
+        let begun = self.begin_numbered(&mut held, (operation, Form::Other, number), &mut spec)?;
         self.run_begun(&mut held, operation, begun, input, output)
     }
 

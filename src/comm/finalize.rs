@@ -53,7 +53,7 @@ struct Barrier {
     slot: u8,
     waiting: Waiting,
     /// Its memory.
-    _prepared: Prepared,
+    _prepared: Box<Prepared>,
 }
 
 /// The launcher's fence.

@@ -214,7 +214,8 @@ pub fn candidates(
     arguments: &Arguments,
 ) -> Result<Vec<Candidate>> {
     let held = comm.hold()?;
-    let arguments = held.completed(&comm.context, operation, arguments.clone(), &comm.options);
+    let mut arguments = arguments.clone();
+    held.complete(&comm.context, operation, &mut arguments, &comm.options);
     let (name, reproducible) = (comm.options.algorithm.as_deref(), comm.options.reproducible);
     let chosen = held.selection.choose(operation, &arguments, name, reproducible)?.way.algorithm;
     let mut all = held.selection.candidates(operation, &arguments, reproducible);

@@ -347,7 +347,7 @@ impl Neighborhood {
             destinations.push(Destination { peer: *peer, slot: *slot, len, at, target: 0 });
         }
         let edges = BTreeMap::from([(self.comm.context.rank, Edges { sources, destinations })]);
-        let graph = Graph { multiplicity: self.edges.multiplicity, edges };
+        let graph = Graph { multiplicity: self.edges.multiplicity, edges: edges.into() };
         Ok(Spec {
             arguments: Arguments { graph, in_place, ..Arguments::default() },
             fill: true,

@@ -11,43 +11,47 @@ use crate::select::Way;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a call asks for: calls that ask for the same run the same program.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
+/// What a call asks for but its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
     pub(super) comm: u64,
     pub(super) call: Collective,
     pub(super) element: Element,
     pub(super) algorithm: &'static Algorithm,
-    pub(super) arguments: Arguments,
-    /// See [`Spec`](super::call::Spec). No other rank knows of it.
-    pub(super) gathered: Option<Arc<[Segment]>>,
 }
 
-impl PartialEq for Asked {
+impl PartialEq for Asking {
     fn eq(&self, other: &Self) -> bool {
         self.comm == other.comm
             && self.call == other.call
             && self.element == other.element
             && std::ptr::eq(self.algorithm, other.algorithm)
-            && self.arguments == other.arguments
-            && self.gathered == other.gathered
     }
+}
+
+/// What a call asks for: calls that ask for the same run the same program.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) asking: Asking,
+    pub(super) arguments: Arguments,
+    /// See [`Spec`](super::call::Spec). No other rank knows of it.
+    pub(super) gathered: Option<Arc<[Segment]>>,
 }
 
 impl Asked {
     /// FNV-1a over everything that ranks must agree on.
     pub(super) fn hash(&self, rounds: u32) -> u64 {
-        let a = &self.arguments;
+        let (a, asking) = (&self.arguments, &self.asking);
         let mut h = Fnv::new();
-        h.word(u64::from(self.call.code()));
-        h.word(self.element.code());
-        h.word(digest(self.algorithm.name.as_bytes()));
-        let in_place = u64::from(a.in_place && self.call.operation().is_in_place_everywhere());
+        h.word(u64::from(asking.call.code()));
+        h.word(asking.element.code());
+        h.word(digest(asking.algorithm.name.as_bytes()));
+        let in_place = u64::from(a.in_place && asking.call.operation().is_in_place_everywhere());
         for word in [u64::from(rounds), u64::from(a.root), u64::from(a.first), a.bytes, in_place] {
             h.word(word);
         }
         // Elsewhere rounds tell the number of blocks.
-        let messages = a.blocks.filter(|_| self.algorithm.messages.is_some());
+        let messages = a.blocks.filter(|_| asking.algorithm.messages.is_some());
         h.word(messages.unwrap_or(0).into());
         a.counts.iter().chain(&a.displs).for_each(|w| h.word(*w));
         a.nodes.iter().chain(a.groups.iter()).for_each(|w| h.word(u64::from(*w)));
@@ -57,12 +61,12 @@ impl Asked {
     /// What only two ranks need to agree on, from one to the other: bytes, of all edges together.
     fn pairs(&self) -> BTreeMap<(u32, u32), u64> {
         let mut pairs = BTreeMap::new();
-        for (&rank, row) in &self.arguments.rows {
+        for (&rank, row) in self.arguments.rows.iter() {
             let sent = (0..).zip(&row.sendcounts).map(|(to, n): (u32, _)| ((rank, to), *n));
             let received = (0..).zip(&row.recvcounts).map(|(from, n): (u32, _)| ((from, rank), *n));
             pairs.extend(sent.chain(received));
         }
-        for (&rank, edges) in &self.arguments.graph.edges {
+        for (&rank, edges) in self.arguments.graph.edges.iter() {
             let sent = edges.destinations.iter().map(|d| ((rank, d.peer), d.len));
             for (pair, len) in sent.chain(edges.sources.iter().map(|s| ((s.peer, rank), s.len))) {
                 *pairs.entry(pair).or_default() += len;
@@ -75,12 +79,10 @@ impl Asked {
 impl Describe for Asked {
     fn describe(&self, reducer: Option<&Reducer>) -> String {
         use Operation::{Bcast, Gather, Gatherv, InterBcast, Reduce, Scatter, Scatterv};
-        let (a, size) = (&self.arguments, self.element.size().max(1) as u64);
-        let mut text = Description::new(self.element);
-        if matches!(
-            self.call.operation(),
-            Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv
-        ) {
+        let (a, Asking { call, element, algorithm, .. }) = (&self.arguments, self.asking);
+        let size = element.size().max(1) as u64;
+        let mut text = Description::new(element);
+        if matches!(call.operation(), Bcast | Gather | Gatherv | InterBcast | Reduce | Scatter | Scatterv) {
             text.line("root", a.root);
         }
         if a.first > 0 {
@@ -100,11 +102,11 @@ impl Describe for Asked {
         if let Some(reducer) = reducer {
             text.line("operator", reducer.name());
         }
-        if self.call.operation().is_in_place_everywhere() {
+        if call.operation().is_in_place_everywhere() {
             text.line("in place", if a.in_place { "yes" } else { "no" });
         }
         text.line("blocks", a.blocks.map_or("auto".to_owned(), |n| n.to_string()));
-        text.line("algorithm", self.algorithm.name);
+        text.line("algorithm", algorithm.name);
         text.done()
     }
 }
@@ -149,14 +151,18 @@ impl Prepared {
 
     /// The arguments of the call, and the way that it goes.
     pub(super) fn asked(&self) -> (&Arguments, Way) {
-        (&self.asked.arguments, Way { algorithm: self.asked.algorithm, blocks: self.asked.arguments.blocks })
+        (
+            &self.asked.arguments,
+            Way { algorithm: self.asked.asking.algorithm, blocks: self.asked.arguments.blocks },
+        )
     }
 
     /// The same call in another way.
     pub(super) fn asked_in(&self, way: &Way) -> Asked {
         let asked = &*self.asked;
         let arguments = Arguments { blocks: way.blocks, ..asked.arguments.clone() };
-        Asked { algorithm: way.algorithm, arguments, ..asked.clone() }
+        let asking = Asking { algorithm: way.algorithm, ..asked.asking };
+        Asked { asking, arguments, gathered: asked.gathered.clone() }
     }
 
     /// Memory that peers put into.
@@ -180,7 +186,8 @@ const MAX_KEPT_BYTES: usize = 2 << 30;
 
 /// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
 pub(super) struct Cache {
-    entries: Vec<Prepared>,
+    #[allow(clippy::vec_box, reason = "each call moves one out and in")]
+    entries: Vec<Box<Prepared>>,
     /// Calls so far.
     clock: u64,
     /// Bytes of landing and scratch memory with which they are kept, and at most: what goes beyond is kept without.
@@ -201,14 +208,22 @@ impl Cache {
     }
 
     /// The program for such a call, if it is there: those that ran last are looked at first.
-    pub(super) fn take(&mut self, asked: &Asked) -> Option<Prepared> {
+    pub(super) fn take(
+        &mut self,
+        asking: &Asking,
+        arguments: &Arguments,
+        gathered: Option<&Arc<[Segment]>>,
+    ) -> Option<Box<Prepared>> {
         self.clock += 1;
-        let i = self.entries.iter().rposition(|e| *e.asked == *asked)?;
+        let is_asked = |of: &Asked| {
+            of.asking == *asking && of.arguments == *arguments && of.gathered.as_ref() == gathered
+        };
+        let i = self.entries.iter().rposition(|e| is_asked(&e.asked))?;
         Some(self.remove(i))
     }
 
     /// Keeps a program that has run.
-    pub(super) fn keep(&mut self, mut prepared: Prepared) {
+    pub(super) fn keep(&mut self, mut prepared: Box<Prepared>) {
         prepared.used = self.clock;
         if self.entries.len() >= MAX_CACHED_PROGRAMS
             && let Some(oldest) = (0..self.entries.len()).min_by_key(|i| self.entries[*i].used)
@@ -225,7 +240,7 @@ impl Cache {
         }
     }
 
-    fn remove(&mut self, i: usize) -> Prepared {
+    fn remove(&mut self, i: usize) -> Box<Prepared> {
         let prepared = self.entries.swap_remove(i);
         self.bytes -= held(&prepared.memory);
         prepared
@@ -250,7 +265,7 @@ mod tests {
     use crate::plan::registry::algorithm;
 
     /// An alltoall among `size` ranks in blocks of a page, as rank 0 has it.
-    fn prepared(size: u32, arena: &Arena) -> (Asked, Prepared) {
+    fn prepared(size: u32, arena: &Arena) -> (Asked, Box<Prepared>) {
         let arguments = Arguments { size, bytes: 4096, ..Arguments::default() };
         let algorithm = algorithm(Operation::Alltoall, "bruck").unwrap();
         let model = LogGp { latency_ns: 1, overhead_ns: 1, byte_ps: 1, reduce_ps: 1 };
@@ -259,10 +274,10 @@ mod tests {
         let block = |n: u64| Some(arena.scratch(usize::try_from(n).unwrap(), None).unwrap());
         let memory = [block(program.land), block(program.work)];
         let call = Collective::Registered(Operation::Alltoall);
-        let asked =
-            Asked { comm: 0, call, element: Element::default(), algorithm, arguments, gathered: None };
+        let asking = Asking { comm: 0, call, element: Element::default(), algorithm };
+        let asked = Asked { asking, arguments, gathered: None };
         let task = Task::new(Arc::new(program), |rank| rank);
-        (asked.clone(), Prepared::new(asked, task, Meta::default(), memory))
+        (asked.clone(), Box::new(Prepared::new(asked, task, Meta::default(), memory)))
     }
 
     /// Calls in 6 and in 7 messages a hop have as many rounds among 36 ranks, but another hash.
@@ -271,7 +286,7 @@ mod tests {
         let (asked, _) = prepared(36, &Arena::default());
         let hash = |n: u32| {
             let arguments = Arguments { blocks: Some(n), ..asked.arguments.clone() };
-            let rounds = (asked.algorithm.rounds_of)(&arguments, n);
+            let rounds = (asked.asking.algorithm.rounds_of)(&arguments, n);
             (rounds, Asked { arguments, ..asked.clone() }.hash(rounds))
         };
         let ((few, a), (more, b)) = (hash(6), hash(7));
@@ -283,12 +298,14 @@ mod tests {
     fn programs_are_kept_with_bounded_memory() {
         let arena = Arena::default();
         let mut cache = Cache::of_one_of(1);
-        let all: Vec<(Asked, Prepared)> = (5..15).map(|size| prepared(size, &arena)).collect();
+        let take =
+            |cache: &mut Cache, of: &Asked| cache.take(&of.asking, &of.arguments, of.gathered.as_ref());
+        let all: Vec<(Asked, Box<Prepared>)> = (5..15).map(|size| prepared(size, &arena)).collect();
         let [a, b] = [&all[8], &all[9]].map(|(_, p)| held(&p.memory));
         cache.most = a + b;
         let asked: Vec<Asked> = all.iter().map(|(asked, _)| asked.clone()).collect();
         for (asked, prepared) in all {
-            assert!(cache.take(&asked).is_none());
+            assert!(take(&mut cache, &asked).is_none());
             cache.keep(prepared);
             assert!(cache.bytes <= cache.most);
             assert_eq!(cache.bytes, cache.entries.iter().map(|e| held(&e.memory)).sum::<usize>());
@@ -298,15 +315,15 @@ mod tests {
             (4, 10),
             "landing and scratch memory of two programs"
         );
-        let mut first = cache.take(&asked[0]).unwrap();
+        let mut first = take(&mut cache, &asked[0]).unwrap();
         let [land, work] = first.lacks().unwrap();
         assert!(land > 0 && work > 0 && held(&first.memory) == 0);
         first.give([land, work].map(|n| Some(arena.scratch(usize::try_from(n).unwrap(), None).unwrap())));
         assert_eq!((first.lacks(), first.bytes), (None, held(&first.memory)));
-        assert_eq!(cache.take(&asked[9]).unwrap().lacks(), None);
+        assert_eq!(take(&mut cache, &asked[9]).unwrap().lacks(), None);
         // One that has more than all may have is kept without.
         cache.most = 0;
         cache.keep(first);
-        assert_eq!((cache.bytes, cache.take(&asked[0]).unwrap().lacks()), (0, Some([land, work])));
+        assert_eq!((cache.bytes, take(&mut cache, &asked[0]).unwrap().lacks()), (0, Some([land, work])));
     }
 }

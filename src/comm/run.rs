@@ -10,7 +10,7 @@ use crate::error::Error;
 pub(super) struct Running {
     pub(super) operation: Collective,
     /// Given back to the cache by an operation that has ended. Its task is away while it runs, and lost if it fails.
-    pub(super) prepared: Option<Prepared>,
+    pub(super) prepared: Option<Box<Prepared>>,
     pub(super) meta: Meta,
     pub(super) slot: Option<u8>,
     pub(super) waiting: Waiting,

@@ -154,12 +154,12 @@ impl Running {
 
     /// What was asked for, and how it is done.
     pub(super) fn asked(&self) -> Option<(&Arguments, Way)> {
-        self.prepared.as_ref().map(Prepared::asked)
+        self.prepared.as_deref().map(Prepared::asked)
     }
 
     /// What it was prepared for.
     pub(super) fn prepared(&self) -> Option<&Prepared> {
-        self.prepared.as_ref()
+        self.prepared.as_deref()
     }
 
     /// What runs when it is started, and in how many rounds.

@@ -76,6 +76,7 @@ pub mod allreduce;
 pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
+pub mod by_rank;
 pub mod gather;
 pub(crate) mod hops;
 pub mod inter;

@@ -187,7 +187,7 @@ fn alltoallv() {
                 let rows = rows(size, random);
                 let goal = Goal::alltoallv(&rows);
                 let filled = rows.values().flat_map(|row| &row.sendcounts).all(|count| *count > 0);
-                let arguments = Arguments { size, rows, ..Arguments::default() };
+                let arguments = Arguments { size, rows: rows.into(), ..Arguments::default() };
                 if !admits(algorithm, size, &[]) {
                     (algorithm.build)(&arguments, &MODEL).unwrap_err();
                     continue;
@@ -204,7 +204,7 @@ fn alone(algorithm: &Algorithm, arguments: &Arguments, random: &mut Random) {
     let all = (algorithm.build)(arguments, &MODEL).unwrap();
     let rank = random.rank(arguments.size);
     let rows = BTreeMap::from([(rank, arguments.rows[&rank].clone())]);
-    let own = (algorithm.build)(&Arguments { rows, ..arguments.clone() }, &MODEL).unwrap();
+    let own = (algorithm.build)(&Arguments { rows: rows.into(), ..arguments.clone() }, &MODEL).unwrap();
     let limits = WireLimits {
         max_put: 1000,
         gather: random.one_of(&[1, 4]),
@@ -397,7 +397,8 @@ fn bad_arguments_are_errors() {
         for line in lines {
             for (size, bytes) in [(0, 1), (u32::MAX, 1), (4, u64::MAX / 2)] {
                 let rows = BTreeMap::from([(0, Row::default())]);
-                (line.build)(&Arguments { size, bytes, rows, ..Arguments::default() }, &MODEL).unwrap_err();
+                (line.build)(&Arguments { size, bytes, rows: rows.into(), ..Arguments::default() }, &MODEL)
+                    .unwrap_err();
             }
         }
     }
@@ -448,7 +449,7 @@ fn graph(p: u32, in_place: bool, random: &mut Random) -> Graph {
         edges.destinations.iter_mut().zip(out).for_each(|(d, at)| d.at = at);
         graph.multiplicity = graph.multiplicity.max(edges.multiplicity(rank)).max(1);
     }
-    graph.edges = edges;
+    graph.edges = edges.into();
     graph.exchange_targets();
     graph
 }

@@ -14,7 +14,6 @@ use crate::plan::alltoall::Row;
 use crate::plan::registry::{Arguments, Operation};
 use crate::transport::Borrow;
 use bytemuck::Pod;
-use std::collections::BTreeMap;
 
 impl Communicator {
     /// Sends the r-th of `size()` equal parts of `send` to each rank r, and gets those for us into `recv`, in rank
@@ -235,6 +234,6 @@ impl Communicator {
         let mut targets = vec![0; self.size()];
         targets[self.rank()] = rdispls[self.rank()];
         let row = Row { sendcounts, sdispls, recvcounts, rdispls, targets };
-        Arguments { rows: BTreeMap::from([(self.context.rank, row)]), ..Arguments::default() }
+        Arguments { rows: [(self.context.rank, row)].into(), ..Arguments::default() }
     }
 }

@@ -14,7 +14,6 @@ use crate::plan::allgatherv::extent;
 use crate::plan::alltoall::graph::{Edges, Graph};
 use crate::plan::registry::Arguments;
 use bytemuck::Pod;
-use std::collections::BTreeMap;
 
 /// The two calls of an operation that own their buffers, from one description: what makes the operation, the
 /// spec and the buffers of the arguments.
@@ -216,7 +215,7 @@ impl Communicator {
 
     /// The spec of an exchange between the root and all ranks, of which only the root knows all counts.
     fn star<T: Pod>(&self, root: u32, edges: Edges) -> Spec {
-        let graph = Graph { multiplicity: 1, edges: BTreeMap::from([(self.context.rank, edges)]) };
+        let graph = Graph { multiplicity: 1, edges: [(self.context.rank, edges)].into() };
         Spec { arguments: Arguments { root, graph, ..Arguments::default() }, fill: true, ..Spec::of::<T>() }
     }
 }

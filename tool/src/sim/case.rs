@@ -115,7 +115,7 @@ impl Case {
                 );
                 return Err(Failure::usage(said + "; alltoall, of equal blocks, for more"));
             }
-            Alltoallv => a.rows = self.rows(),
+            Alltoallv => a.rows = self.rows().into(),
             operation if irregular(operation) => {
                 a.counts = self.dist.counts(self.bytes, self.p as usize);
                 a.displs = starts(&a.counts);

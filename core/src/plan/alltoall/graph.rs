@@ -1,6 +1,7 @@
 //! A graph of the ranks, for an alltoallv between neighbours: as much of it as is known.
 
 use super::matrix::Row;
+use crate::plan::by_rank::ByRank;
 use std::collections::BTreeMap;
 
 /// An edge into a rank. Its number is its place in the rank's list of them.
@@ -47,7 +48,7 @@ pub struct Graph {
     /// The most edges between one rank and another, the same at all ranks; 0: there is no graph.
     pub multiplicity: u32,
     /// The edges, by rank.
-    pub edges: BTreeMap<u32, Edges>,
+    pub edges: ByRank<Edges>,
 }
 
 /// Where an edge is among those with the same peer: how many are before it, with how many bytes; and of how many.
@@ -151,7 +152,7 @@ impl Graph {
     /// Tells every rank where its peers take in what it sends, where the edges of all ranks are at hand (proofs, simulation).
     pub fn exchange_targets(&mut self) {
         let all = self.edges.clone();
-        for (&rank, edges) in &mut self.edges {
+        for (&rank, edges) in self.edges.iter_mut() {
             for d in &mut edges.destinations {
                 let Some(peer) = all.get(&d.peer) else { continue };
                 let several = peer.landing(d.peer).0;

@@ -3,9 +3,9 @@
 use super::operation::Operation;
 use crate::plan::alltoall::Row;
 use crate::plan::alltoall::graph::{Edges, Graph};
+use crate::plan::by_rank::ByRank;
 use crate::plan::rules::heaviest_window;
 use crate::plan::topology::log2_ceil;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The arguments of an operation on p ranks; what an operation does not have is ignored.
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// outputs of the other group) or lie in the root's input (scatterv).
     pub displs: Vec<u64>,
     /// By rank: what it sends and receives (alltoallv). A rank needs no row but its own.
-    pub rows: BTreeMap<u32, Row>,
+    pub rows: ByRank<Row>,
     /// In place of `rows`, an alltoallv between neighbours: their edges. A rank needs none but its own.
     pub graph: Graph,
     /// The contribution lies in the output already (gather(v), reduce: the root's; scatter(v): the root's block
