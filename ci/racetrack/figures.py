@@ -96,6 +96,7 @@ def figures():
     one = {"rate": None, "rounds": 3}
     # As in programs that iterate: by then two ranks have tried cross-memory attach (src/comm/short/cross_memory.rs).
     tried = {**one, "warm": 20}
+    # Calls of some bytes differ by a third among five: the least of them is luck.
     settled = {"warm": SETTLED, "warm_of_mpis": SETTLED_OF_MPIS, "reps": 40}
     several = ("bcast", "reduce", "allreduce", "allgather", "alltoall")
     layer = lambda *sizes: (Race(several, sizes), Race(("allgatherv",), sizes, ("irr3",)), Race(("barrier",), (0,)))  # noqa: E731

@@ -19,8 +19,8 @@ enum { LIST = 64 };
 static int rank, size, root, checks;
 static long most_reps = 35, warm;
 static double seconds = 1;
-static double idle;             /* seconds for which every rank does nothing before a repetition */
-static int one_clock;           /* all ranks end that at one time, which rank 0 tells */
+static double idle;             /* seconds for which every rank does nothing before a repetition, twice with one_clock */
+static int one_clock;           /* all ranks end a second rest at one time, which rank 0 tells */
 static size_t cold;             /* bytes of other memory that each rank reads before a repetition */
 static int fresh;               /* each rank writes its buffers before a repetition */
 

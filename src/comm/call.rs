@@ -95,37 +95,27 @@ impl Shared {
         arguments.blocks = arguments.blocks.or(way.blocks);
         let algorithm = way.algorithm;
         self.log_plan(call, algorithm, arguments);
-        arguments.blocks = algorithm.blocks(arguments);
-        let asked = Asking { comm: context.id, call, element: spec.element, algorithm };
-        if let Some(prepared) = self.kept(&asked, &spec.arguments, spec.gathered.as_ref())? {
-            return Ok((prepared, tried));
-        }
-        let arguments = std::mem::take(&mut spec.arguments);
-        let asked = Asked { asking: asked, arguments, gathered: spec.gathered.take() };
-        Ok((self.make(context, asked)?, tried))
+        let asking = Asking { comm: context.id, call, element: spec.element, algorithm };
+        Ok((self.program(context, asking, arguments, &mut spec.gathered)?, tried))
     }
 
-    /// The lowered program of what is asked, from the cache or made now.
-    fn program(&mut self, context: &Context, mut asked: Asked) -> Result<Box<Prepared>> {
-        asked.arguments.blocks = asked.asking.algorithm.blocks(&asked.arguments);
-        match self.kept(&asked.asking, &asked.arguments, asked.gathered.as_ref())? {
-            Some(prepared) => Ok(prepared),
-            None => self.make(context, asked),
-        }
-    }
-
-    /// The lowered program of what is asked, from the cache.
-    fn kept(
+    /// The lowered program of what is asked, from the cache; or made now, of the arguments and pieces that are taken then.
+    fn program(
         &mut self,
-        asking: &Asking,
-        arguments: &Arguments,
-        gathered: Option<&Arc<[Segment]>>,
-    ) -> Result<Option<Box<Prepared>>> {
-        let Some(mut prepared) = self.cache.take(asking, arguments, gathered) else { return Ok(None) };
+        context: &Context,
+        asking: Asking,
+        arguments: &mut Arguments,
+        gathered: &mut Option<Arc<[Segment]>>,
+    ) -> Result<Box<Prepared>> {
+        arguments.blocks = asking.algorithm.blocks(arguments);
+        let Some(mut prepared) = self.cache.take(&asking, arguments, gathered.as_ref()) else {
+            let arguments = std::mem::take(arguments);
+            return self.make(context, Asked { asking, arguments, gathered: gathered.take() });
+        };
         if let Some([land, work]) = prepared.lacks() {
             prepared.give([self.scratch(land)?, self.scratch(work)?]);
         }
-        Ok(Some(prepared))
+        Ok(prepared)
     }
 
     /// Memory for landing or packing; none of no bytes.
@@ -222,20 +212,17 @@ impl Communicator {
         let call = self.number(held)?;
         match spec {
             Ok(mut spec) => self.begin_numbered(held, (operation, Form::Other, call), &mut spec),
-            Err(e) => Err(self.refuse(held, operation, call, e)),
+            Err(e) => Err(held.refuse(operation, call, e)),
         }
     }
 
-    /// The number of the call that begins.
+    /// The number of the next call.
+    ///
+    /// # Errors
+    /// When there can be none: see [`Engine::usable`](crate::engine::Engine).
     fn number(&self, held: &mut Held<'_>) -> Result<CallId> {
         held.engine.usable(self.context.id)?;
         Ok(self.context.next_call())
-    }
-
-    /// A call that has its number is refused.
-    fn refuse(&self, held: &mut Held<'_>, operation: Collective, call: CallId, e: Error) -> Error {
-        held.engine.calls(operation.code(), call);
-        held.refuse(operation, call, e)
     }
 
     /// Begins a call that has its number.
@@ -247,14 +234,24 @@ impl Communicator {
     ) -> Result<Begun> {
         held.engine.calls(operation.code(), call);
         let prepared = held.prepare(&self.context, (operation, form), spec, &self.options);
-        let (prepared, tried) = prepared.map_err(|e| held.refuse(operation, call, e))?;
-        let reducer = spec.reducer.take();
+        let made = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        Ok(self.begun(held, call, made, (spec.reducer.take(), spec.fill)))
+    }
+
+    /// A call as it has begun: its number, its program, and what it was called with.
+    fn begun(
+        &self,
+        held: &Held<'_>,
+        call: CallId,
+        (prepared, tried): (Box<Prepared>, Option<Tried>),
+        (reducer, fill): (Option<Reducer>, bool),
+    ) -> Begun {
         let mut meta = Meta { call, ..prepared.meta };
         if let Some(reducer) = &reducer {
             meta.hash ^= reducer.hash();
         }
         let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Ok(Begun { prepared, meta, reducer, fill: spec.fill, deadline, tried })
+        Begun { prepared, meta, reducer, fill, deadline, tried }
     }
 
     /// Gives the call of `like`, a persistent operation, a further number, and plans it in another way.
@@ -265,20 +262,15 @@ impl Communicator {
         way: &Way,
         reducer: Option<Reducer>,
     ) -> Result<Begun> {
-        let context = &*self.context;
-        held.engine.usable(context.id)?;
-        let call = context.next_call();
-        let Some(asked) = like.map(|prepared| prepared.asked_in(way)) else {
+        let call = self.number(held)?;
+        let Some(Asked { asking, mut arguments, mut gathered }) = like.map(|prepared| prepared.asked_in(way))
+        else {
             return Err(Error::new(ErrorKind::Argument, "the program is in use"));
         };
         held.engine.calls(operation.code(), call);
-        let prepared = held.program(context, asked).map_err(|e| held.refuse(operation, call, e))?;
-        let mut meta = Meta { call, ..prepared.meta };
-        if let Some(reducer) = &reducer {
-            meta.hash ^= reducer.hash();
-        }
-        let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Ok(Begun { prepared, meta, reducer, fill: false, deadline, tried: None })
+        let prepared = held.program(&self.context, asking, &mut arguments, &mut gathered);
+        let prepared = prepared.map_err(|e| held.refuse(operation, call, e))?;
+        Ok(self.begun(held, call, (prepared, None), (reducer, false)))
     }
 
     /// Runs a call on lent slices to its end; one that its spec says is unused is left alone.
@@ -355,12 +347,12 @@ impl Communicator {
         Ok(())
     }
 
-    /// A blocking call that is refused takes part in the check, if there is one.
+    /// Refuses a blocking call: its number is the one behind that of its check, if there is one.
     #[cold]
     fn run_refused(&self, held: &mut Held<'_>, operation: Collective, e: Error) -> Result<()> {
         let _check = self.begin_check(held, operation)?;
         let call = self.number(held)?;
-        Err(self.refuse(held, operation, call, e))
+        Err(held.refuse(operation, call, e))
     }
 
     /// As [`Communicator::run`] of a call that has its number: what of it a short call has left.

@@ -11,7 +11,7 @@ use crate::select::Way;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a call asks for but its arguments.
+/// What a call asks for, without its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking {
     pub(super) comm: u64,
@@ -22,10 +22,9 @@ pub(super) struct Asking {
 
 impl PartialEq for Asking {
     fn eq(&self, other: &Self) -> bool {
-        self.comm == other.comm
-            && self.call == other.call
-            && self.element == other.element
-            && std::ptr::eq(self.algorithm, other.algorithm)
+        let Self { comm, call, element, algorithm } = *self;
+        (comm, call, element) == (other.comm, other.call, other.element)
+            && std::ptr::eq(algorithm, other.algorithm)
     }
 }
 
@@ -61,12 +60,12 @@ impl Asked {
     /// What only two ranks need to agree on, from one to the other: bytes, of all edges together.
     fn pairs(&self) -> BTreeMap<(u32, u32), u64> {
         let mut pairs = BTreeMap::new();
-        for (&rank, row) in self.arguments.rows.iter() {
+        for (&rank, row) in &self.arguments.rows {
             let sent = (0..).zip(&row.sendcounts).map(|(to, n): (u32, _)| ((rank, to), *n));
             let received = (0..).zip(&row.recvcounts).map(|(from, n): (u32, _)| ((from, rank), *n));
             pairs.extend(sent.chain(received));
         }
-        for (&rank, edges) in self.arguments.graph.edges.iter() {
+        for (&rank, edges) in &self.arguments.graph.edges {
             let sent = edges.destinations.iter().map(|d| ((rank, d.peer), d.len));
             for (pair, len) in sent.chain(edges.sources.iter().map(|s| ((s.peer, rank), s.len))) {
                 *pairs.entry(pair).or_default() += len;
@@ -215,8 +214,8 @@ impl Cache {
         gathered: Option<&Arc<[Segment]>>,
     ) -> Option<Box<Prepared>> {
         self.clock += 1;
-        let is_asked = |of: &Asked| {
-            of.asking == *asking && of.arguments == *arguments && of.gathered.as_ref() == gathered
+        let is_asked = |Asked { asking: of, arguments: with, gathered: from }: &Asked| {
+            of == asking && with == arguments && from.as_ref() == gathered
         };
         let i = self.entries.iter().rposition(|e| is_asked(&e.asked))?;
         Some(self.remove(i))
@@ -291,6 +290,30 @@ mod tests {
         };
         let ((few, a), (more, b)) = (hash(6), hash(7));
         assert!(few == more && a != b, "{few} and {more} rounds");
+    }
+
+    /// Calls that ask for something else do not run the same program.
+    #[test]
+    fn a_program_is_for_what_was_asked() {
+        let arena = Arena::default();
+        let (asked, first) = prepared(5, &arena);
+        let mut cache = Cache::of_one_of(1);
+        cache.keep(first);
+        let changes: [fn(&mut Asked); 6] = [
+            |a| a.asking.comm += 1,
+            |a| a.asking.call = Collective::Check,
+            |a| a.asking.element = Element::of::<f64>(),
+            |a| a.asking.algorithm = algorithm(Operation::Alltoall, "direct").unwrap(),
+            |a| a.arguments.bytes += 1,
+            |a| a.gathered = Some([].into()),
+        ];
+        for (i, change) in changes.iter().enumerate() {
+            let mut other = asked.clone();
+            change(&mut other);
+            let taken = cache.take(&other.asking, &other.arguments, other.gathered.as_ref());
+            assert!(taken.is_none(), "change {i}");
+        }
+        assert!(cache.take(&asked.asking, &asked.arguments, None).is_some());
     }
 
     /// What is kept has no more memory than it may have, the program used last first; what has lost its own says how much it needs.

@@ -111,6 +111,26 @@ fn a_check_names_both_calls() {
     }
 }
 
+/// A call that one rank cannot make has the number there that it has at the others, with and without checks.
+#[test]
+fn a_call_that_is_refused_has_its_number() {
+    // The start has a call, too, and a check is one.
+    for (check, number) in [("0", 2), ("1", 5)] {
+        let results = ranks::run_shared(2, &[("deadline", "30"), ("check", check)], |_, comm| {
+            comm.allreduce(InPlace, &mut [1u64], ops::Sum)?;
+            comm.allgather(&[1u64], &mut vec![0; 2 + comm.rank()])
+        });
+        for (rank, result) in results.into_iter().enumerate() {
+            let e = result.expect_err("rank 1 has room for three");
+            assert_eq!(
+                (e.kind(), e.operation()),
+                (ErrorKind::Argument, Some(("allgather", number))),
+                "rank {rank}: {e}"
+            );
+        }
+    }
+}
+
 /// What a check demands is in every call that matches: nothing is refused, whatever the kind of call, and threads may share a communicator.
 #[test]
 fn a_check_lets_calls_pass_that_match() {

@@ -8,6 +8,7 @@ use super::rules::{Rule, parse};
 use super::{Figures, Settings};
 use crate::error::{Error, ErrorKind, Result, argument};
 use crate::machine::{Cores, Groups, Machine};
+use crate::plan::by_rank::ByRank;
 use crate::plan::registry::cost::Cost;
 use crate::plan::registry::{Algorithm, Arguments, Operation, algorithm, algorithms};
 use std::cell::RefCell;
@@ -378,8 +379,8 @@ pub(super) fn refused(a: &Algorithm, arguments: &Arguments, reproducible: bool) 
 pub(super) fn agreed(operation: Operation, a: &Arguments) -> Arguments {
     let mut known = a.clone();
     known.displs.clear();
-    known.rows.clear();
-    known.graph.edges.clear();
+    known.rows = ByRank::default();
+    known.graph.edges = ByRank::default();
     known.in_place &= operation.is_in_place_everywhere();
     if !operation.has_counts() {
         known.counts.clear();

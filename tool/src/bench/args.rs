@@ -250,7 +250,7 @@ impl BenchArgs {
         self.dist.iter().filter_map(|spread| if let Spread::Between(s) = spread { Some(*s) } else { None })
     }
 
-    /// How long every rank does nothing before each repetition.
+    /// How long every rank does nothing before each repetition; twice with `--one-clock`.
     pub(crate) fn rest(&self) -> Duration {
         Duration::from_secs_f64(self.rest.unwrap_or_default())
     }

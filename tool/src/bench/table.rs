@@ -209,9 +209,9 @@ pub(crate) struct Setting {
     pub(crate) cold_bytes: u64,
     /// Each rank writes its buffers before each repetition.
     pub(crate) fresh: bool,
-    /// For which each rank does nothing before each repetition.
+    /// For which each rank does nothing before each repetition; twice where they begin at one time.
     pub(crate) rest_seconds: f64,
-    /// Which all ranks end at one time of their clock.
+    /// All ranks begin a repetition at one time of their clock.
     pub(crate) one_clock: bool,
     pub(crate) mode: &'static str,
     pub(crate) in_place: bool,
@@ -263,8 +263,10 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         s.mode,
         if s.in_place { ", in place" } else { "" },
         if s.rest_seconds > 0.0 {
-            let at = if s.one_clock { ", at one time of the clock" } else { "" };
-            format!(", each after a rest of {} s{at}", s.rest_seconds)
+            match s.one_clock {
+                false => format!(", each after a rest of {} s", s.rest_seconds),
+                true => format!(", each after two rests of {} s, at one time of the clock", s.rest_seconds),
+            }
         } else {
             String::new()
         },

@@ -19,7 +19,7 @@ pub(crate) struct Together {
     comm: Communicator,
     /// For how long this rank sleeps after the barrier: 0 but at rank 0.
     wait: Duration,
-    /// For how long every rank does nothing before a repetition.
+    /// How long each rest ahead of a repetition is.
     rest: Duration,
     /// Whether repetitions begin at a time of the clock.
     by_clock: bool,
@@ -37,7 +37,7 @@ impl Together {
         Self { comm: comm.with(options), wait, rest: Duration::ZERO, by_clock: false, telling }
     }
 
-    /// With a rest ahead of each repetition, which all ranks end at one time of their clock if that is wanted.
+    /// With a rest ahead of each repetition and, if that is wanted, a second one that all ranks end at one time of their clock.
     pub(crate) fn after(self, rest: Duration, by_clock: bool) -> Self {
         Self { rest, by_clock, ..self }
     }
@@ -50,8 +50,8 @@ impl Together {
         self.by_clock
     }
 
-    /// What is ahead of a repetition: a rest and a barrier; or a rest, a barrier and a rest that ends at one time. (By clocks that differ, of several machines, each rank sleeps for
-    /// the rest at most.) So what a rank does after a call does not take the processor from those that are still in it. Collective.
+    /// What is ahead of a repetition: a rest and a barrier, and a second rest that ends at one time, if that is wanted. The first is there so that a rank that is done does not take
+    /// the processor from those that are still in the call. (By clocks that differ, of several machines, each rank sleeps for the second rest at most.) Collective.
     ///
     /// # Errors
     /// As [`Communicator::barrier`].

@@ -25,7 +25,7 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
     by_p,
     |a, _| {
         complete(a)?;
-        Ok(Box::new(alltoallv(a.size, (*a.rows).clone())?))
+        Ok(Box::new(alltoallv(a.size, a.rows.clone().into())?))
     },
 )
 .only(complete)

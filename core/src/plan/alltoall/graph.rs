@@ -152,7 +152,7 @@ impl Graph {
     /// Tells every rank where its peers take in what it sends, where the edges of all ranks are at hand (proofs, simulation).
     pub fn exchange_targets(&mut self) {
         let all = self.edges.clone();
-        for (&rank, edges) in self.edges.iter_mut() {
+        for (&rank, edges) in &mut self.edges {
             for d in &mut edges.destinations {
                 let Some(peer) = all.get(&d.peer) else { continue };
                 let several = peer.landing(d.peer).0;

@@ -57,7 +57,7 @@ impl Neighbors {
         if u64::from(size) * u64::from(graph.multiplicity.max(1)) >= u64::from(u32::MAX) {
             return Err(argument(format!("{} edges between two of {size} ranks", graph.multiplicity)));
         }
-        for (&rank, edges) in graph.edges.iter() {
+        for (&rank, edges) in &graph.edges {
             check(size, rank, edges, in_place)?;
             if edges.multiplicity(rank) > graph.multiplicity {
                 return Err(argument(format!(

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn arguments_that_differ_in_one_thing_differ() {
-        let changes: [fn(&mut Arguments); 15] = [
+        let changes: [fn(&mut Arguments); 16] = [
             |a| a.size += 1,
             |a| a.first += 1,
             |a| a.root += 1,
@@ -187,6 +187,7 @@ mod tests {
             |a| a.displs.push(0),
             |a| drop(a.rows.insert(0, Row::default())),
             |a| a.graph.multiplicity += 1,
+            |a| drop(a.graph.edges.insert(0, Edges::default())),
             |a| a.in_place = true,
             |a| a.element += 1,
             |a| a.commutative = true,
