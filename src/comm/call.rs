@@ -1,5 +1,6 @@
 //! One call: its arguments checked, its program taken from the cache or made, its run.
 
+use super::again::Calling;
 use super::collective::Collective;
 use super::communicator::{Communicator, Options};
 use super::context::Context;
@@ -79,7 +80,7 @@ impl Shared {
         (call, form): (Collective, Form),
         spec: &mut Spec,
         options: &Options,
-    ) -> Result<(Box<Prepared>, Option<Tried>)> {
+    ) -> Result<(Box<Prepared>, Way, Option<Tried>)> {
         let operation = call.operation();
         self.complete(context, operation, &mut spec.arguments, options);
         let arguments = &mut spec.arguments;
@@ -96,7 +97,7 @@ impl Shared {
         let algorithm = way.algorithm;
         self.log_plan(call, algorithm, arguments);
         let asking = Asking { comm: context.id, call, element: spec.element, algorithm };
-        Ok((self.program(context, asking, arguments, &mut spec.gathered)?, tried))
+        Ok((self.program(context, asking, arguments, &mut spec.gathered)?, way, tried))
     }
 
     /// The lowered program of what is asked, from the cache; or made now, of the arguments and pieces that are taken then.
@@ -197,8 +198,16 @@ pub(super) struct Begun {
     pub(super) reducer: Option<Reducer>,
     pub(super) fill: bool,
     pub(super) deadline: Duration,
+    pub(super) way: Way,
     /// Its part in a trial.
     tried: Option<Tried>,
+}
+
+impl Begun {
+    /// The place of its class among the communicator's trials, if it is tried.
+    pub(super) fn class(&self) -> Option<usize> {
+        self.tried.map(|tried| tried.class)
+    }
 }
 
 impl Communicator {
@@ -239,11 +248,11 @@ impl Communicator {
     }
 
     /// A call as it has begun: its number, its program, and what it was called with.
-    fn begun(
+    pub(super) fn begun(
         &self,
         held: &Held<'_>,
         call: CallId,
-        (prepared, tried): (Box<Prepared>, Option<Tried>),
+        (prepared, way, tried): (Box<Prepared>, Way, Option<Tried>),
         (reducer, fill): (Option<Reducer>, bool),
     ) -> Begun {
         let mut meta = Meta { call, ..prepared.meta };
@@ -251,7 +260,7 @@ impl Communicator {
             meta.hash ^= reducer.hash();
         }
         let deadline = self.options.deadline.unwrap_or(held.deadline);
-        Begun { prepared, meta, reducer, fill, deadline, tried }
+        Begun { prepared, meta, reducer, fill, deadline, way, tried }
     }
 
     /// Gives the call of `like`, a persistent operation, a further number, and plans it in another way.
@@ -270,31 +279,31 @@ impl Communicator {
         held.engine.calls(operation.code(), call);
         let prepared = held.program(&self.context, asking, &mut arguments, &mut gathered);
         let prepared = prepared.map_err(|e| held.refuse(operation, call, e))?;
-        Ok(self.begun(held, call, (prepared, None), (reducer, false)))
+        Ok(self.begun(held, call, (prepared, *way, None), (reducer, false)))
     }
 
     /// Runs a call on lent slices to its end; one that its spec says is unused is left alone.
-    pub(super) fn run<T: Pod>(
+    pub(super) fn run<'a, T: Pod>(
         &self,
-        operation: impl Into<Collective>,
+        calling: impl Into<Calling<'a>>,
         spec: Result<Spec>,
         input: Option<&[T]>,
         output: Option<&mut [T]>,
     ) -> Result<()> {
         let output = output.map(bytemuck::cast_slice_mut);
-        self.run_on_bytes(operation.into(), spec, input.map(bytemuck::cast_slice), output)
+        self.run_on_bytes(calling.into(), spec, input.map(bytemuck::cast_slice), output)
     }
 
     /// As [`Communicator::run`] of a call that may copy.
-    pub(super) fn run_with_copies<T: Pod>(
+    pub(super) fn run_with_copies<'a, T: Pod>(
         &self,
-        operation: impl Into<Collective>,
+        calling: impl Into<Calling<'a>>,
         spec: Result<Spec>,
         input: Option<&[T]>,
         output: &mut [T],
     ) -> Result<()> {
         if !spec.as_ref().is_ok_and(|spec| spec.copies.is_some()) {
-            return self.run(operation, spec, input, Some(output));
+            return self.run(calling, spec, input, Some(output));
         }
         let (spec, mut shadow) = shadowed(self, spec);
         let (input, output): (_, &mut [u8]) =
@@ -305,7 +314,8 @@ impl Communicator {
             self.hold()?.copied(shadow.bytes());
             (sent, received) = shadow.buffers();
         }
-        self.run_on_bytes(operation.into(), spec, sent.or(input), Some(received.unwrap_or(&mut *output)))?;
+        let calling = Calling::from(calling.into().call);
+        self.run_on_bytes(calling, spec, sent.or(input), Some(received.unwrap_or(&mut *output)))?;
         if let Some(shadow) = &shadow {
             shadow.after(output);
         }
@@ -314,16 +324,18 @@ impl Communicator {
 
     fn run_on_bytes(
         &self,
-        operation: Collective,
+        calling: Calling<'_>,
         mut spec: Result<Spec>,
         input: Option<&[u8]>,
         output: Option<&mut [u8]>,
     ) -> Result<()> {
         let mut held = self.hold()?;
+        let operation = calling.call;
         let spec = match &mut spec {
             Ok(spec) => spec,
             Err(e) => return self.run_refused(&mut held, operation, e.clone()),
         };
+        let lengths = [input.map(<[u8]>::len), output.as_deref().map(<[u8]>::len)];
         let (input, output) = match spec.unused {
             Some(Region::Input) => (None, output),
             Some(Region::Output) => (input, None),
@@ -334,7 +346,8 @@ impl Communicator {
         self.settle(&mut held, operation, &spec.arguments)?;
         let check = self.begin_check(&mut held, operation)?;
         let call = self.number(&mut held)?;
-        let begun = self.begin_numbered(&mut held, (operation, Form::Blocking, call), spec)?;
+        let mut begun = self.begin_numbered(&mut held, (operation, Form::Blocking, call), spec)?;
+        begun.remember(&calling, lengths, &self.options, spec.unused);
         if let Some(check) = check {
             self.check(&mut held, check, operation, &begun)?;
         }
@@ -385,6 +398,11 @@ impl Communicator {
             return Err(at(Error::new(ErrorKind::Argument, "the program is in use")));
         };
         task.reducer = reducer;
+        if held.engine.passes(&mut task, meta) {
+            prepared.task = Some(task);
+            held.cache.keep(prepared);
+            return Ok(());
+        }
         let (land, work) = (prepared.land(), prepared.work());
         let arena = held.arena.clone();
         let body = |held: &mut Held<'_>, input: Bound, output: Bound| {

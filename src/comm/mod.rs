@@ -27,6 +27,7 @@
 //! it, with the culprit's name, and nothing can write into borrowed memory after the call returned.
 
 mod adapt;
+mod again;
 mod agreeing;
 mod builder;
 mod call;

@@ -1,5 +1,6 @@
 //! Lowered programs, kept by what was asked for the next call like it.
 
+use super::again::Called;
 use super::collective::Collective;
 use crate::buffer::{Block, Bound};
 use crate::engine::{Describe, Description, Meta, Task};
@@ -116,6 +117,8 @@ pub(super) struct Prepared {
     /// Away while it runs.
     pub(super) task: Option<Box<Task>>,
     pub(super) meta: Meta,
+    /// The blocking call that it ran for last, where one can be like it.
+    pub(super) called: Option<Called>,
     /// Landing and scratch memory of the program; none while it is kept without.
     memory: [Option<Block>; 2],
     /// Bytes of both.
@@ -129,7 +132,7 @@ impl Prepared {
         let asked = Arc::new(asked);
         task.arguments = Some(Arc::clone(&asked) as _);
         let bytes = held(&memory);
-        Self { asked, task: Some(task), meta, memory, bytes, used: 0 }
+        Self { asked, task: Some(task), meta, called: None, memory, bytes, used: 0 }
     }
 
     /// The bytes of landing and scratch memory that it needs before it runs, if it was kept without.
@@ -218,6 +221,22 @@ impl Cache {
             of == asking && with == arguments && from.as_ref() == gathered
         };
         let i = self.entries.iter().rposition(|e| is_asked(&e.asked))?;
+        Some(self.remove(i))
+    }
+
+    /// The program of such a call that ran before for one of which `is_alike` says so.
+    pub(super) fn take_again(
+        &mut self,
+        comm: u64,
+        call: Collective,
+        is_alike: impl Fn(&Called) -> bool,
+    ) -> Option<Box<Prepared>> {
+        let is_again = |kept: &Prepared| {
+            let of = &kept.asked.asking;
+            (of.comm, of.call) == (comm, call) && kept.called.as_ref().is_some_and(&is_alike)
+        };
+        let i = self.entries.iter().rposition(|e| is_again(e) && e.lacks().is_none())?;
+        self.clock += 1;
         Some(self.remove(i))
     }
 

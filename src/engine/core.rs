@@ -295,13 +295,24 @@ impl Core {
     /// Puts a reset task into its slot, which [`Core::free_slot`] has named, and delivers the unexpected messages that are kept for it.
     pub(super) fn enter(&mut self, slot: u8, mut task: Box<Task>) {
         let call = task.meta.call;
-        task.begun = self.begin();
-        self.recorder.add(EventKind::Enter, &task.label, At::NOWHERE);
+        self.enters(&mut task);
         self.tasks[usize::from(slot)] = Some(task);
         self.active.enter(call);
         while let Some((from, message)) = self.unexpected.take(call) {
             self.for_call(from, message);
         }
+    }
+
+    /// An operation that has nothing to do here begins and ends, without a slot.
+    pub(super) fn pass(&mut self, task: &mut Task) {
+        self.enters(task);
+        self.ends(task);
+    }
+
+    /// An operation begins.
+    fn enters(&mut self, task: &mut Task) {
+        task.begun = self.begin();
+        self.recorder.add(EventKind::Enter, &task.label, At::NOWHERE);
     }
 
     /// When a call begins, in ticks, where calls are timed; else 0.
@@ -316,6 +327,12 @@ impl Core {
             return Err(Error::new(ErrorKind::Argument, "no operation in this slot"));
         };
         self.active.leave(slot);
+        self.ends(&task);
+        Ok(task)
+    }
+
+    /// An operation has ended.
+    fn ends(&mut self, task: &Task) {
         let m = &task.meta;
         self.recorder.add(EventKind::Leave, &task.label, At::NOWHERE);
         if let Some(latencies) = self.latencies.as_mut().filter(|_| task.begun != 0) {
@@ -325,8 +342,7 @@ impl Core {
         self.status.completed = Mark { code: m.code, call: m.call };
         self.counts.rounds += u64::from(m.rounds);
         self.counts.operations += 1;
-        self.history.leave(&task);
-        Ok(task)
+        self.history.leave(task);
     }
 
     pub(super) fn slot_of(&self, call: CallId) -> Option<u8> {

@@ -19,6 +19,23 @@ impl Engine {
         self.enter(task).map_err(|e| self.fail(e))
     }
 
+    /// Enters and leaves an operation in which this rank neither sends nor receives nor moves anything, if it is one and goes well. Else
+    /// nothing has been done: it is to [start](Engine::start).
+    pub(crate) fn passes(&mut self, task: &mut Task, meta: Meta) -> bool {
+        // What another rank has sent for it is a mistake, which is found when it enters.
+        if !task.program.is_idle()
+            || self.core.unexpected.has_for(meta.call)
+            || self.usable(meta.call.comm).is_err()
+        {
+            return false;
+        }
+        self.calls(meta.code, meta.call);
+        self.core.status.hash = meta.hash;
+        task.clear(meta, Binding::NONE);
+        self.core.pass(task);
+        true
+    }
+
     /// Connects to these ranks, unless that is done: for short calls, which have no task.
     ///
     /// # Errors

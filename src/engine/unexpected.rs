@@ -71,6 +71,12 @@ impl Unexpected {
         }
     }
 
+    /// Whether messages are kept for `call`.
+    pub(super) fn has_for(&self, call: CallId) -> bool {
+        // Nothing is looked for in a map where none has: that would hash the call.
+        !self.calls.is_empty() && self.calls.contains_key(&call)
+    }
+
     /// Takes out the first message that is kept for `call`, with its sender.
     pub(super) fn take(&mut self, call: CallId) -> Option<(u32, Message)> {
         let list = self.calls.get_mut(&call)?;

@@ -10,6 +10,7 @@
 use circulant_tests::{allgather, collective, exercise, huge as huge_rows, ranks, survivors};
 
 mod adapt;
+mod again;
 mod arguments;
 mod assemble;
 mod bytes;

@@ -276,6 +276,12 @@ impl Trial {
         Some(Turn { way: *self.ways.get(at)?, at, place })
     }
 
+    /// Whether the next call takes this way, and neither is measured nor has anything to be done ahead of it.
+    pub fn rests_on(&self, way: &Way) -> bool {
+        let rests = matches!(self.stage, Stage::Idle { left: 1.., .. } | Stage::Agreeing { left: 1.., .. });
+        rests && self.ways.get(self.kept) == Some(way)
+    }
+
     /// The call of a turn has ended, and took this many nanoseconds.
     pub fn ended(&mut self, turn: &Turn, ns: u64) {
         let place = turn.place.and_then(|(row, run)| self.times.get_mut(row)?.get_mut(run));

@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of, part, ragged};
 use crate::buffer::{Buf, MAX_GATHER, Wire};
+use crate::comm::again::Calling;
 use crate::comm::collective::Collective;
 use crate::comm::layout::{Layout, apart, blocks};
 use crate::comm::partition::{Parts, lists};
@@ -38,8 +39,12 @@ impl Communicator {
         if let Some(done) = self.short_alltoall(Element::of::<T>(), given, all) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Alltoall);
+        if let Some(done) = self.again(&calling, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.alltoall_spec::<T>(send.map(<[T]>::len), recv.len());
-        self.run_with_copies(Operation::Alltoall, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("alltoall", ialltoall, alltoall_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>) => {

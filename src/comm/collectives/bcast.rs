@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of};
 use crate::buffer::Buf;
+use crate::comm::again::Calling;
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
 use crate::ops::Element;
@@ -38,8 +39,12 @@ impl Communicator {
         if let Some(done) = self.short_bcast(Element::of::<T>(), bytemuck::cast_slice_mut(buf), root) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Bcast).at(root);
+        if let Some(done) = self.again(&calling, None, Some(&mut *buf)) {
+            return done;
+        }
         let spec = self.bcast_spec::<T>(buf.len(), root);
-        self.run(Operation::Bcast, spec, None, Some(buf))
+        self.run(calling, spec, None, Some(buf))
     }
 
     owned!("bcast", ibcast, bcast_init <T, M> (self, buf: Buf<T, M>, root: usize) => {
@@ -73,7 +78,11 @@ impl Communicator {
         if let Some(done) = self.short_barrier() {
             return done;
         }
-        self.run::<u8>(Operation::Barrier, Ok(Spec::default()), None, None)
+        let calling = Calling::of::<u8>(Operation::Barrier);
+        if let Some(done) = self.again::<u8>(&calling, None, None) {
+            return done;
+        }
+        self.run::<u8>(calling, Ok(Spec::default()), None, None)
     }
 
     owned!("barrier", ibarrier, barrier_init (self): u8 => {

@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, own_places, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::again::Calling;
 use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, Places, lists};
 use crate::comm::place::{Contribution, Owned};
@@ -37,8 +38,12 @@ impl Communicator {
         if let Some(done) = self.short_allgather(Element::of::<T>(), given, all) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Allgather);
+        if let Some(done) = self.again(&calling, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.allgather_spec::<T>(send.map(<[T]>::len), recv.len());
-        self.run(Operation::Allgather, spec, send, Some(recv))
+        self.run(calling, spec, send, Some(recv))
     }
 
     owned!("allgather", iallgather, allgather_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>) => {
@@ -92,8 +97,15 @@ impl Communicator {
         if let Some(done) = self.short_allgatherv(Element::of::<T>(), given, all, &places) {
             return done;
         }
+        let calling = match places.own {
+            None => Calling::of::<T>(Operation::Allgatherv).of_parts(places.counts, Some(&places.displs)),
+            Some(_) => Operation::Allgatherv.into(),
+        };
+        if let Some(done) = self.again(&calling, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.allgatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &places);
-        self.run_with_copies(Operation::Allgatherv, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("allgatherv", iallgatherv, allgatherv_init <T, M>
@@ -147,8 +159,12 @@ impl Communicator {
         if let Some(done) = self.short_gather(Element::of::<T>(), given, all, root) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Gather).at(root);
+        if let Some(done) = self.again(&calling, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.gather_spec::<T>(send.map(<[T]>::len), recv.len(), root);
-        self.run(Operation::Gather, spec, send, Some(recv))
+        self.run(calling, spec, send, Some(recv))
     }
 
     owned!("gather", igather, gather_init <T, M> (self, send: impl Owned<T, M>, recv: Buf<T, M>, root: usize) => {
@@ -195,8 +211,12 @@ impl Communicator {
         if let Some(done) = self.short_gatherv(Element::of::<T>(), given, all, (counts, &displs), root) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Gatherv).at(root).of_parts(counts, Some(&displs));
+        if let Some(done) = self.again(&calling, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.gatherv_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, root);
-        self.run(Operation::Gatherv, spec, send, Some(recv))
+        self.run(calling, spec, send, Some(recv))
     }
 
     owned!("gatherv", igatherv, gatherv_init <T, M>

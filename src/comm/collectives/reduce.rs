@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, part, reducing, whole};
 use crate::buffer::Buf;
+use crate::comm::again::Calling;
 use crate::comm::partition::Parts;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
@@ -49,8 +50,12 @@ impl Communicator {
                 return done;
             }
         }
+        let calling = Calling::of::<T>(Operation::Reduce).at(root).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.reduce_spec::<T>(send.map(<[T]>::len), recv.len(), by, root);
-        self.run_with_copies(Operation::Reduce, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("reduce", ireduce, reduce_init <T, M>
@@ -127,8 +132,12 @@ impl Communicator {
                 return done;
             }
         }
+        let calling = Calling::of::<T>(Operation::Allreduce).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.allreduce_spec::<T>(send.map(<[T]>::len), recv.len(), by);
-        self.run(Operation::Allreduce, spec, send, Some(recv))
+        self.run(calling, spec, send, Some(recv))
     }
 
     owned!("allreduce", iallreduce, allreduce_init <T, M>
@@ -183,8 +192,12 @@ impl Communicator {
                 return done;
             }
         }
+        let calling = Calling::of::<T>(Operation::ReduceScatterBlock).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.block_spec::<T>(send.map(<[T]>::len), recv.len(), by);
-        self.run_with_copies(Operation::ReduceScatterBlock, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("reduce_scatter_block", ireduce_scatter_block, reduce_scatter_block_init <T, M>
@@ -229,8 +242,13 @@ impl Communicator {
                 return done;
             }
         }
+        let calling =
+            Calling::of::<T>(Operation::ReduceScatter).of_parts(parts.counts(), parts.displs()).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.parts_spec::<T>(send.map(<[T]>::len), recv.len(), &parts, by);
-        self.run_with_copies(Operation::ReduceScatter, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("reduce_scatter", ireduce_scatter, reduce_scatter_init <T, M>

@@ -2,6 +2,7 @@
 
 use super::Spec;
 use crate::buffer::Buf;
+use crate::comm::again::Calling;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
@@ -41,8 +42,12 @@ impl Communicator {
                 return done;
             }
         }
+        let calling = Calling::of::<T>(Operation::Scan).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.scan_spec::<T>(send.map(<[T]>::len), recv.len(), by);
-        self.run_with_copies(Operation::Scan, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("scan", iscan, scan_init <T, M>
@@ -78,8 +83,12 @@ impl Communicator {
                 return done;
             }
         }
+        let calling = Calling::of::<T>(Operation::Exscan).by(&by);
+        if let Some(done) = self.fold_again(&calling, &by, send, Some(&mut *recv)) {
+            return done;
+        }
         let spec = self.exscan_spec::<T>(send.map(<[T]>::len), recv.len(), by);
-        self.run_with_copies(Operation::Exscan, spec, send, recv)
+        self.run_with_copies(calling, spec, send, recv)
     }
 
     owned!("exscan", iexscan, exscan_init <T, M>

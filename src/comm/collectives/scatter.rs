@@ -2,6 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
+use crate::comm::again::Calling;
 use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Destination, Owned};
@@ -39,8 +40,12 @@ impl Communicator {
         if let Some(done) = self.short_scatter(Element::of::<T>(), given, mine, root) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Scatter).at(root);
+        if let Some(done) = self.again(&calling, Some(send), recv.as_deref_mut()) {
+            return done;
+        }
         let spec = self.scatter_spec::<T>(send.len(), recv.as_ref().map(|r| r.len()), root);
-        self.run(Operation::Scatter, spec, Some(send), recv)
+        self.run(calling, spec, Some(send), recv)
     }
 
     owned!("scatter", iscatter, scatter_init <T, M> (self, send: Buf<T, M>, recv: impl Owned<T, M>, root: usize) => {
@@ -87,8 +92,12 @@ impl Communicator {
         if let Some(done) = self.short_scatterv(Element::of::<T>(), given, (counts, &displs), mine, root) {
             return done;
         }
+        let calling = Calling::of::<T>(Operation::Scatterv).at(root).of_parts(counts, Some(&displs));
+        if let Some(done) = self.again(&calling, Some(send), recv.as_deref_mut()) {
+            return done;
+        }
         let spec = self.scatterv_spec::<T>(send.len(), &parts, recv.as_ref().map(|r| r.len()), root);
-        self.run(Operation::Scatterv, spec, Some(send), recv)
+        self.run(calling, spec, Some(send), recv)
     }
 
     owned!("scatterv", iscatterv, scatterv_init <T, M>

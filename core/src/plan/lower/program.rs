@@ -164,6 +164,11 @@ impl Program {
         Ok(self)
     }
 
+    /// Whether the rank neither sends nor receives nor moves anything.
+    pub fn is_idle(&self) -> bool {
+        self.ops.is_empty() && self.peers.is_empty() && self.arrivals == 0
+    }
+
     /// How many counters there are.
     pub fn counters(&self) -> usize {
         self.expected.len()

@@ -49,7 +49,12 @@ fn run(trials: &mut [Trial], calls: usize, ns: impl Fn(usize, usize) -> u64) -> 
                 trial.hear(greatest);
             }
         }
+        let rests: Vec<Option<Way>> =
+            trials.iter().map(|t| t.ways().iter().copied().find(|way| t.rests_on(way))).collect();
         let turns: Vec<Turn> = trials.iter_mut().map(|t| t.turn().unwrap()).collect();
+        for (rests, turn) in rests.into_iter().zip(&turns) {
+            assert!(rests.is_none_or(|way| way == turn.way && !turn.is_timed()), "call {call}: {turn:?}");
+        }
         assert!(turns.iter().all(|turn| *turn == turns[0]), "call {call}: {turns:?}");
         taken.push(turns[0].at);
         // At rank 1 calls end later than others begin.
@@ -76,6 +81,7 @@ fn ranks_with_other_times_keep_the_same_way() {
         let trial_calls = ways.len() * Measured::Entered.runs().0;
         let taken = run(&mut trials, 16 + trial_calls + 200, ns);
         assert_eq!(taken[..16], [0; 16]);
+        assert!(trials.iter().all(|trial| trial.rests_on(&ways[fastest])), "calls go on as before");
         for way in 0..ways.len() {
             let tried = taken[16..16 + trial_calls].iter().filter(|at| **at == way).count();
             assert_eq!(tried, Measured::Entered.runs().0, "way {way}");
