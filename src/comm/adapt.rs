@@ -9,10 +9,11 @@
 use super::agreeing::Agreeing;
 use super::call::Begun;
 use super::collective::Collective;
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::context::Context;
 use super::latency::replace;
 use super::lock::Held;
+use super::options::Options;
 use super::run::Running;
 use super::shared::Shared;
 use super::trials::{Form, Learned, Tried};

@@ -1,10 +1,11 @@
 //! One call: its arguments checked, its program taken from the cache or made, its run.
 
-use super::again::Calling;
+use super::calling::{Called, Calling};
 use super::collective::Collective;
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::context::Context;
 use super::lock::Held;
+use super::options::Options;
 use super::places::Places;
 use super::program::{Asked, Asking, Prepared};
 use super::shadow::{Copies, Shadow};
@@ -198,16 +199,9 @@ pub(super) struct Begun {
     pub(super) reducer: Option<Reducer>,
     pub(super) fill: bool,
     pub(super) deadline: Duration,
-    pub(super) way: Way,
+    way: Way,
     /// Its part in a trial.
     tried: Option<Tried>,
-}
-
-impl Begun {
-    /// The place of its class among the communicator's trials, if it is tried.
-    pub(super) fn class(&self) -> Option<usize> {
-        self.tried.map(|tried| tried.class)
-    }
 }
 
 impl Communicator {
@@ -347,7 +341,8 @@ impl Communicator {
         let check = self.begin_check(&mut held, operation)?;
         let call = self.number(&mut held)?;
         let mut begun = self.begin_numbered(&mut held, (operation, Form::Blocking, call), spec)?;
-        begun.remember(&calling, lengths, &self.options, spec.unused);
+        let went = (begun.way, begun.tried.map(|tried| tried.class));
+        begun.prepared.called = Called::of(&calling, lengths, &self.options, (spec.unused, begun.fill), went);
         if let Some(check) = check {
             self.check(&mut held, check, operation, &begun)?;
         }

@@ -3,8 +3,9 @@
 
 use super::call::{Begun, Spec};
 use super::collective::Collective;
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::lock::Held;
+use super::options::Options;
 use crate::buffer::Wire;
 use crate::engine::differences;
 use crate::error::{Error, ErrorKind, Result};

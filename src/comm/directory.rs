@@ -1,8 +1,9 @@
 //! The address of every rank: neighbours' come from the launcher, those of all by an allgather of our own. So a
 //! rank asks the launcher for O(log p) values, and for none once it is up.
 
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::members::to_u32;
+use super::options::Options;
 use crate::engine::Directory;
 use crate::error::{Error, ErrorKind, Result};
 

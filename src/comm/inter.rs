@@ -2,9 +2,10 @@
 
 use super::call::Spec;
 use super::collectives::{bytes_of, own_count, own_places, ragged};
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::context::Context;
 use super::group::Group;
+use super::options::Options;
 use super::partition::{Parts, Places};
 use super::persistent::Persistent;
 use super::request::Request;

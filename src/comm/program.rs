@@ -1,6 +1,6 @@
 //! Lowered programs, kept by what was asked for the next call like it.
 
-use super::again::Called;
+use super::calling::Called;
 use super::collective::Collective;
 use crate::buffer::{Block, Bound};
 use crate::engine::{Describe, Description, Meta, Task};

@@ -1,6 +1,6 @@
 //! Start-up and shutdown: launcher, settings, wire, neighbours.
 
-use super::communicator::{Communicator, Options};
+use super::communicator::Communicator;
 use super::context::Context;
 use super::directory::Table;
 use super::hook::Hook;
@@ -8,6 +8,7 @@ use super::launcher::{SharedLaunch, lock};
 use super::lock::{Held, Lock};
 use super::measure;
 use super::members::{Members, to_u32};
+use super::options::Options;
 use super::places::Places;
 use super::progress::Progress;
 use super::recording::{self, Recording};

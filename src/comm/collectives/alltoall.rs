@@ -2,7 +2,7 @@
 
 use super::{Spec, bytes_of, part, ragged};
 use crate::buffer::{Buf, MAX_GATHER, Wire};
-use crate::comm::again::Calling;
+use crate::comm::calling::Calling;
 use crate::comm::collective::Collective;
 use crate::comm::layout::{Layout, apart, blocks};
 use crate::comm::partition::{Parts, lists};

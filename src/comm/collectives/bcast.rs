@@ -2,7 +2,7 @@
 
 use super::{Spec, bytes_of};
 use crate::buffer::Buf;
-use crate::comm::again::Calling;
+use crate::comm::calling::Calling;
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;
 use crate::ops::Element;

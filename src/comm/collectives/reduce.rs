@@ -2,7 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, part, reducing, whole};
 use crate::buffer::Buf;
-use crate::comm::again::Calling;
+use crate::comm::calling::Calling;
 use crate::comm::partition::Parts;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};

@@ -2,7 +2,7 @@
 
 use super::Spec;
 use crate::buffer::Buf;
-use crate::comm::again::Calling;
+use crate::comm::calling::Calling;
 use crate::comm::place::{Contribution, Owned};
 use crate::comm::{Communicator, Persistent, Request};
 use crate::error::Result;

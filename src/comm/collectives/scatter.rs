@@ -2,7 +2,7 @@
 
 use super::{Spec, bytes_of, own_count, part, ragged, whole};
 use crate::buffer::Buf;
-use crate::comm::again::Calling;
+use crate::comm::calling::Calling;
 use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, lists};
 use crate::comm::place::{Destination, Owned};

@@ -1,0 +1,130 @@
+//! What a program passes to a blocking call, and what it was that it passed to one before.
+
+use super::collective::Collective;
+use super::options::Options;
+use crate::error::Result;
+use crate::ops::{Element, Reducer};
+use crate::plan::Region;
+use crate::plan::registry::Operation;
+use crate::select::Way;
+use bytemuck::Pod;
+
+/// A call as the program makes it: all that its [`Spec`](super::call::Spec) follows from, beside the lengths of its buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calling<'a> {
+    pub(super) call: Collective,
+    /// `None`: more than this tells it from others, so that it is planned each time.
+    pub(super) passed: Option<Passed<'a>>,
+}
+
+/// What is passed beside buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed<'a> {
+    element: Element,
+    root: usize,
+    /// Counts, and displacements where there are any.
+    parts: (&'a [usize], Option<&'a [usize]>),
+    /// What is known of an operator before it folds: its elements, and whether it commutes and is exact.
+    by: Option<(Element, bool, bool)>,
+}
+
+impl<C: Into<Collective>> From<C> for Calling<'_> {
+    /// A call that is planned each time.
+    fn from(call: C) -> Self {
+        Self { call: call.into(), passed: None }
+    }
+}
+
+impl<'a> Calling<'a> {
+    /// A call on elements of type `T`, with nothing else than its buffers.
+    pub(super) fn of<T: Pod>(call: Operation) -> Self {
+        let passed = Passed { element: Element::of::<T>(), root: 0, parts: (&[], None), by: None };
+        Self { call: call.into(), passed: Some(passed) }
+    }
+
+    /// The same with this root.
+    pub(super) fn at(self, root: usize) -> Self {
+        self.with(|passed| Passed { root, ..passed })
+    }
+
+    /// The same with these counts and displacements.
+    pub(super) fn of_parts(self, counts: &'a [usize], displs: Option<&'a [usize]>) -> Self {
+        self.with(|passed| Passed { parts: (counts, displs), ..passed })
+    }
+
+    /// The same with this operator. One that is refused is refused each time.
+    pub(super) fn by(self, by: &Result<Reducer>) -> Self {
+        let Ok(by) = by else { return Self { passed: None, ..self } };
+        let by = Some((by.element_type(), by.commutative(), by.exact()));
+        self.with(|passed| Passed { by, ..passed })
+    }
+
+    fn with(self, change: impl FnOnce(Passed<'a>) -> Passed<'a>) -> Self {
+        Self { passed: self.passed.map(change), ..self }
+    }
+}
+
+/// What a program was called with, and how it went.
+#[derive(Debug)]
+pub(super) struct Called {
+    element: Element,
+    root: usize,
+    counts: Vec<usize>,
+    displs: Option<Vec<usize>>,
+    by: Option<(Element, bool, bool)>,
+    /// Of input and output.
+    lengths: [Option<usize>; 2],
+    /// The deadline does not matter.
+    options: Options,
+    /// See [`Spec`](super::call::Spec).
+    pub(super) unused: Option<Region>,
+    pub(super) fill: bool,
+    pub(super) way: Way,
+    /// The place of its class among the communicator's trials, if it is tried.
+    pub(super) class: Option<usize>,
+}
+
+impl Called {
+    /// A call with buffers of these lengths, if one can be like it: what of its [`Spec`](super::call::Spec) is not in its program, and how it goes.
+    pub(super) fn of(
+        calling: &Calling<'_>,
+        lengths: [Option<usize>; 2],
+        options: &Options,
+        (unused, fill): (Option<Region>, bool),
+        (way, class): (Way, Option<usize>),
+    ) -> Option<Self> {
+        let Passed { element, root, parts: (counts, displs), by } = calling.passed?;
+        Some(Self {
+            element,
+            root,
+            counts: counts.to_vec(),
+            displs: displs.map(<[usize]>::to_vec),
+            by,
+            lengths,
+            options: options.clone(),
+            unused,
+            fill,
+            way,
+            class,
+        })
+    }
+
+    /// Whether a call is the same but for its number and the contents of its buffers.
+    pub(super) fn is(&self, passed: &Passed<'_>, lengths: [Option<usize>; 2], options: &Options) -> bool {
+        let Passed { element, root, parts: (counts, displs), by } = *passed;
+        (self.element, self.root, self.by, self.lengths) == (element, root, by, lengths)
+            && (self.options.blocks, self.options.reproducible) == (options.blocks, options.reproducible)
+            && self.options.algorithm == options.algorithm
+            && alike(&self.counts, counts)
+            && match (&self.displs, displs) {
+                (None, None) => true,
+                (Some(before), Some(displs)) => alike(before, displs),
+                _ => false,
+            }
+    }
+}
+
+/// Whether lists are equal. Those of nothing are not compared byte by byte: see `Arguments::eq`.
+fn alike(before: &[usize], now: &[usize]) -> bool {
+    before.len() == now.len() && (now.is_empty() || before == now)
+}
