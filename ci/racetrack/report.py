@@ -22,7 +22,7 @@ def time(us):
 
 
 def size(n):
-    for factor, unit in ((1_000_000, "MB"), (1000, "KB")):
+    for factor, unit in ((1_000_000, "MB"), (1000, "KB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if n >= factor and n % factor == 0:
             return f"{n // factor} {unit}"
     return f"{n} B"
@@ -302,13 +302,55 @@ def section(figure, lines, known):
     return text
 
 
+OVERVIEW = """### At a glance
+
+The best rival's default by ours, by the shortest spans: above 1 we are ahead. A point counts as behind below 0.95; the bold numbers miss the aim, which is all of them.
+
+"""
+# Points of the overview's last column, at most: the worst of them.
+WORST = 5
+
+
+def by_defaults(lines, setting):
+    """(what, ratio) of each point: the least span of all rivals at their defaults by that of our runs with this setting."""
+    for (op, dist, bytes_), here in points(lines).items():
+        ours = [whole(x) for x in here if (x["program"], x["setting"]) == ("circulant", setting)]
+        theirs = [whole(x) for x in here if x["program"] != "circulant" and x["setting"] == "default"]
+        if ours and theirs:
+            yield f"{op}{'' if dist == '-' else ' ' + dist}{' ' + size(bytes_) if bytes_ else ''}", min(theirs) / min(ours)
+
+
+def overview(found):
+    """One row for each figure and setting of ours: at how many points we are not behind the best rival's default, and where we are most."""
+    rows = [["figure", "measured", "points", "not behind", "median", "least and greatest", "behind by over 5 %"]]
+    rows.append(["---"] * len(rows[0]))
+    for figure, lines, known in found:
+        if "bare" in figure.programs:
+            continue  # no library
+        for setting in dict.fromkeys(x["setting"] for x in lines if x["program"] == "circulant" and not figure.preload):
+            both = sorted(by_defaults(lines, setting), key=lambda point: point[1])
+            if not both:
+                continue
+            ratios, lost = [r for _, r in both], [f"{what} {r:.2f}" for what, r in both if r < 0.95]
+            more = f", and {len(lost) - WORST} more" if len(lost) > WORST else ""
+            # As in headings: letters, digits and hyphens of it.
+            link = "".join(c for c in f"{figure.name}: {figure.title}".lower().replace(" ", "-") if c.isalnum() or c == "-")
+            rows.append([
+                f"[{figure.name}](#{link})" + ("" if setting == "default" else f", {setting}"), known["date"], str(len(both)),
+                f"**{len(both) - len(lost)}**" if lost else "all", f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}–{ratios[-1]:.2f}",
+                ", ".join(lost[:WORST]) + more if lost else "–",
+            ])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
 def write():
     """The part of the page between the marks."""
-    parts = []
-    for figure in (f for warm in figures.figures() for f in (warm, figures.fresher(warm), figures.colder(warm))):
-        if found := load(figure):
-            draw(figure, *found)
-            parts.append(section(figure, *found))
+    known = [f for warm in figures.figures() for f in (warm, figures.fresher(warm), figures.colder(warm))]
+    found = [(figure, *there) for figure in known if (there := load(figure))]
+    parts = [OVERVIEW + overview(found)]
+    for each in found:
+        draw(*each)
+        parts.append(section(*each))
     page = PAGE.read_text()
     head, rest = page.split(BEGIN, 1)
     tail = rest.split(END, 1)[1]
