@@ -92,7 +92,7 @@ const WINDOW_LATENCIES: u64 = 40;
 /// counts where L is short. (8 ranks on loopback: 1 MiB is a tenth faster than 256 KiB.)
 const WINDOW_OVERHEADS: u64 = 160;
 /// Receivers acknowledge a part at a time of as many as the link carries in this many latencies, if the window is wider. (1 ms, 81 ns a
-/// byte, 16 ranks: a regular allgatherv of 1 MB takes 81.1 ms, with a part of the window 84.4; docs/performance.md has the table.)
+/// byte, 16 ranks: a regular allgatherv of 1 MB takes 81.1 ms, with a part of the window 84.4; docs/measurements.md has the table.)
 const ACKNOWLEDGE_LATENCIES: u64 = 10;
 /// For this many latencies puts of long operations keep their order. Chosen: ranks come out of a barrier within a few
 /// latencies of each other, and what waits longer waits for a late rank. `puts_do_not_wait_in_order_for_ever`
