@@ -258,3 +258,27 @@ fn a_rank_without_a_part_finds_other_counts() {
         }
     }
 }
+
+/// Ranks that call alike but for the type find it, also when each kind of call was made before.
+#[test]
+fn types_are_compared_in_calls_that_were_made_before() {
+    let results = ranks::run(P, &sim::Faults::default(), &[("deadline", "30")], |_, comm| {
+        let words = || comm.bcast(&mut [5u64; 3], 0);
+        let floats = || comm.bcast(&mut [5f64; 3], 0);
+        for _ in 0..3 {
+            words()?;
+            floats()?;
+        }
+        if comm.rank() == 2 {
+            floats()?
+        } else {
+            words()?
+        }
+        comm.barrier()
+    });
+    for (rank, result) in results.into_iter().enumerate() {
+        let e = result.expect_err("rank 2 has called with another type");
+        assert_eq!(e.kind(), ErrorKind::Mismatch, "rank {rank}: {e}");
+        assert!(e.to_string().contains("type"), "rank {rank}: {e}");
+    }
+}
