@@ -51,11 +51,6 @@ impl Log {
         self.calls = self.informs();
     }
 
-    /// Whether calls are told of.
-    pub fn tells_of_calls(&self) -> bool {
-        self.calls
-    }
-
     /// Tells how a call goes, the first time that calls of `operation` go this `way`.
     #[inline]
     pub fn call(&mut self, operation: &'static str, way: &'static str, more: impl FnOnce() -> String) {

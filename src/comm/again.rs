@@ -1,7 +1,8 @@
 //! Blocking calls that are called as one before: neither checked, nor chosen, nor planned again.
 //!
-//! What the program passes is compared with what it passed then, which is all that its checks, its choice and its plan follow from. So such a call
-//! takes its program from the cache at once, unless a trial measures it or is due, or something is to be said or compared ahead of it.
+//! What the caller passes is compared with what it passed then, which is all that checks, choice and plan follow from. Such a call takes its program from
+//! the cache at once, unless a trial measures it or has something to do ahead of it, or ranks compare their calls first. Calls that know more than
+//! [`Calling`] says, that copy, or that need memory first are planned as any other.
 
 use super::call::Begun;
 use super::calling::{Calling, Passed};
@@ -11,7 +12,7 @@ use super::lock::Held;
 use crate::error::Result;
 use crate::ops::Reducer;
 use crate::plan::Region;
-use crate::select::{Due, Trial};
+use crate::select::Due;
 use bytemuck::Pod;
 
 impl Communicator {
@@ -47,10 +48,13 @@ impl Communicator {
         output: Option<&mut [u8]>,
     ) -> Option<Result<()>> {
         let passed = calling.passed.as_ref()?;
-        // What is refused is refused by the call that is planned.
+        // The planned call finds the lock as this one does.
         let mut held = self.hold().ok()?;
         let lengths = [input.map(<[u8]>::len), output.as_deref().map(<[u8]>::len)];
-        let begun = self.begin_again(&mut held, calling.call, (passed, lengths), by)?;
+        let begun = match self.begin_again(&mut held, calling.call, (passed, lengths), by)? {
+            Ok(begun) => begun,
+            Err(e) => return Some(Err(e)),
+        };
         let (input, output) = match begun.prepared.called.as_ref().and_then(|called| called.unused) {
             Some(Region::Input) => (None, output),
             Some(Region::Output) => (input, None),
@@ -59,25 +63,29 @@ impl Communicator {
         Some(self.run_begun(&mut held, calling.call, begun, input, output))
     }
 
-    /// The call, with its number, if it is one as before and goes in the same way.
+    /// The call, with its number, if it is one as before and goes in the same way; or why there can be none.
     fn begin_again(
         &self,
         held: &mut Held<'_>,
         call: Collective,
         (passed, lengths): (&Passed<'_>, [Option<usize>; 2]),
         by: Option<&Reducer>,
-    ) -> Option<Begun> {
-        if held.check || held.log.tells_of_calls() || held.engine.usable(self.context.id).is_err() {
+    ) -> Option<Result<Begun>> {
+        if held.check {
             return None;
+        }
+        // Said here, as an error is said in full only once.
+        if let Err(e) = held.engine.usable(self.context.id) {
+            return Some(Err(e));
         }
         let mut trials = self.context.trials();
-        if trials.0.iter().any(|(_, trial)| trial.due() != Due::Nothing) {
-            return None;
-        }
         let prepared = held.cache.take_again(self.context.id, call, |called| {
-            let rests = |trial: &Trial| trial.rests_on(&called.way);
-            called.is(passed, lengths, &self.options)
-                && called.class.is_none_or(|at| trials.0.get(at).is_some_and(|(_, trial)| rests(trial)))
+            let goes_on = || match called.class {
+                Some(at) => trials.0.get(at).is_some_and(|(_, trial)| trial.rests_on(&called.way)),
+                // It may be of the class of a trial although it is not tried itself, as it names an algorithm.
+                None => trials.0.iter().all(|(_, trial)| trial.due() == Due::Nothing),
+            };
+            called.is(passed, lengths, &self.options) && goes_on()
         })?;
         let (fill, way, class) = prepared.called.as_ref().map(|c| (c.fill, c.way, c.class))?;
         if let Some((_, trial)) = class.and_then(|at| trials.0.get_mut(at)) {
@@ -87,6 +95,6 @@ impl Communicator {
         drop(trials);
         let number = self.context.next_call();
         held.engine.calls(call.code(), number);
-        Some(self.begun(held, number, (prepared, way, None), (by.cloned(), fill)))
+        Some(Ok(self.begun(held, number, (prepared, way, None), (by.cloned(), fill))))
     }
 }

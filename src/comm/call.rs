@@ -341,10 +341,12 @@ impl Communicator {
         let check = self.begin_check(&mut held, operation)?;
         let call = self.number(&mut held)?;
         let mut begun = self.begin_numbered(&mut held, (operation, Form::Blocking, call), spec)?;
-        let went = (begun.way, begun.tried.map(|tried| tried.class));
-        begun.prepared.called = Called::of(&calling, lengths, &self.options, (spec.unused, begun.fill), went);
         if let Some(check) = check {
             self.check(&mut held, check, operation, &begun)?;
+        } else {
+            let went = (begun.way, begun.tried.map(|tried| tried.class));
+            let called = Called::of(&calling, lengths, &self.options, (spec.unused, begun.fill), went);
+            begun.prepared.called = called.or_else(|| begun.prepared.called.take());
         }
         let Some(tried) = begun.tried else {
             return self.run_begun(&mut held, operation, begun, input, output);

@@ -1,4 +1,4 @@
-//! What a program passes to a blocking call, and what it was that it passed to one before.
+//! What a caller passes to a blocking call, and what was passed to one before.
 
 use super::collective::Collective;
 use super::options::Options;
@@ -9,7 +9,7 @@ use crate::plan::registry::Operation;
 use crate::select::Way;
 use bytemuck::Pod;
 
-/// A call as the program makes it: all that its [`Spec`](super::call::Spec) follows from, beside the lengths of its buffers.
+/// A call as its caller makes it: all that its [`Spec`](super::call::Spec) follows from, beside the lengths of its buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calling<'a> {
     pub(super) call: Collective,
@@ -39,7 +39,8 @@ impl<'a> Calling<'a> {
     /// A call on elements of type `T`, with nothing else than its buffers.
     pub(super) fn of<T: Pod>(call: Operation) -> Self {
         let passed = Passed { element: Element::of::<T>(), root: 0, parts: (&[], None), by: None };
-        Self { call: call.into(), passed: Some(passed) }
+        // Lengths are compared in bytes.
+        Self { call: call.into(), passed: (size_of::<T>() > 0).then_some(passed) }
     }
 
     /// The same with this root.
@@ -64,7 +65,7 @@ impl<'a> Calling<'a> {
     }
 }
 
-/// What a program was called with, and how it went.
+/// What a lowered program was called with last, and how that call went.
 #[derive(Debug)]
 pub(super) struct Called {
     element: Element,
@@ -72,9 +73,8 @@ pub(super) struct Called {
     counts: Vec<usize>,
     displs: Option<Vec<usize>>,
     by: Option<(Element, bool, bool)>,
-    /// Of input and output.
+    /// Of input and output, in bytes.
     lengths: [Option<usize>; 2],
-    /// The deadline does not matter.
     options: Options,
     /// See [`Spec`](super::call::Spec).
     pub(super) unused: Option<Region>,
@@ -109,12 +109,13 @@ impl Called {
         })
     }
 
-    /// Whether a call is the same but for its number and the contents of its buffers.
+    /// Whether a call is the same but for its number, its deadline and the contents of its buffers.
     pub(super) fn is(&self, passed: &Passed<'_>, lengths: [Option<usize>; 2], options: &Options) -> bool {
         let Passed { element, root, parts: (counts, displs), by } = *passed;
+        let Options { deadline: _, blocks, algorithm, reproducible } = options;
         (self.element, self.root, self.by, self.lengths) == (element, root, by, lengths)
-            && (self.options.blocks, self.options.reproducible) == (options.blocks, options.reproducible)
-            && self.options.algorithm == options.algorithm
+            && (&self.options.blocks, &self.options.reproducible) == (blocks, reproducible)
+            && self.options.algorithm == *algorithm
             && alike(&self.counts, counts)
             && match (&self.displs, displs) {
                 (None, None) => true,

@@ -140,9 +140,11 @@ impl Running {
 
     /// Gives the program back, for others to use.
     pub(super) fn retire(&mut self, held: &mut Held<'_>) {
-        if let Some(prepared) = self.prepared.take()
+        if let Some(mut prepared) = self.prepared.take()
             && prepared.task.as_ref().is_some_and(|t| !t.persistent)
         {
+            // It may have been away while other figures were taken.
+            prepared.called = None;
             held.cache.keep(prepared);
         }
     }

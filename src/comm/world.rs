@@ -211,6 +211,8 @@ impl World {
         self.settle()?;
         // Start-up's own calls went by the figures of before.
         self.comm.context.trials().0.clear();
+        // Nor is it told of them.
+        self.comm.hold()?.cache.clear();
         Ok(())
     }
 

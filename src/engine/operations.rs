@@ -19,8 +19,8 @@ impl Engine {
         self.enter(task).map_err(|e| self.fail(e))
     }
 
-    /// Enters and leaves an operation in which this rank neither sends nor receives nor moves anything, if it is one and goes well. Else
-    /// nothing has been done: it is to [start](Engine::start).
+    /// Enters and leaves an operation in which this rank neither sends nor receives nor moves anything, without a slot. False: it is to be
+    /// [started](Engine::start), and nothing was done.
     pub(crate) fn passes(&mut self, task: &mut Task, meta: Meta) -> bool {
         // What another rank has sent for it is a mistake, which is found when it enters.
         if !task.program.is_idle()

@@ -73,7 +73,7 @@ impl Unexpected {
 
     /// Whether messages are kept for `call`.
     pub(super) fn has_for(&self, call: CallId) -> bool {
-        // Nothing is looked for in a map where none has: that would hash the call.
+        // An empty map is not asked: that would hash the call.
         !self.calls.is_empty() && self.calls.contains_key(&call)
     }
 

@@ -192,6 +192,17 @@ const CALLS: &[Call] = &[
     |comm, salt| gatherv(comm, [3, 1, 0, 2], 1, 3, salt),
     |comm, salt| allgatherv(comm, [3, 1, 0, 2], false, salt),
     |comm, salt| allgatherv(comm, [3, 1, 0, 2], true, salt),
+    |comm, salt| {
+        // In place, between calls that are not.
+        let everything: Vec<u64> = (0..P).flat_map(|r| values(r, 2, salt)).collect();
+        let mut all = vec![7; 2 * P];
+        all[2 * comm.rank()..][..2].copy_from_slice(&values(comm.rank(), 2, salt));
+        comm.allgather(InPlace, &mut all)?;
+        assert_eq!(all, everything);
+        comm.alltoall(InPlace, &mut all)?;
+        assert_eq!(all, values(comm.rank(), 2, salt).repeat(P));
+        Ok(())
+    },
     |comm, salt| equal_parts(comm, 2, 0, salt),
     |comm, salt| equal_parts(comm, 2, 2, salt),
     |comm, salt| equal_parts(comm, 3, 0, salt),
@@ -232,10 +243,10 @@ fn calls_that_differ_in_one_thing_differ() {
 }
 
 /// A rank that has nothing to do in a call leaves it at once, and still finds that another one has called with other counts: whether it is there
-/// ahead of what that one sends or behind it, at the first call and at one that was called so before.
+/// ahead of what that one sends, or has kept that as unexpected, at the first call and at one that was called so before.
 #[test]
 fn a_rank_without_a_part_finds_other_counts() {
-    for (late, before) in [(0, 0), (2, 0), (0, 3), (2, 3)] {
+    for (keeps, before) in [(false, 0), (true, 0), (false, 3), (true, 3)] {
         let results = ranks::run(P, &sim::Faults::default(), &[("deadline", "30")], |_, comm| {
             let call = |at_2: usize| {
                 let counts = [1, 0, at_2, 0];
@@ -243,18 +254,21 @@ fn a_rank_without_a_part_finds_other_counts() {
                 comm.scatterv(&send, &counts, &mut vec![0; counts[comm.rank()]], 0)
             };
             (0..before).try_for_each(|_| call(0))?;
-            comm.barrier()?;
-            if comm.rank() == late {
-                std::thread::sleep(std::time::Duration::from_millis(100));
+            let other = comm.dup()?;
+            // Only rank 2 has no part. It hears of the others' call in another one, which they make behind it.
+            if comm.rank() == 2 && keeps {
+                other.barrier()?;
+                call(0)?;
+            } else {
+                call(usize::from(comm.rank() != 2))?;
+                other.barrier()?;
             }
-            // Only rank 2 has none.
-            call(usize::from(comm.rank() != 2))?;
             comm.barrier()
         });
         for (rank, result) in results.into_iter().enumerate() {
             let e = result.expect_err("rank 2 has called with other counts");
-            assert_eq!(e.kind(), ErrorKind::Mismatch, "{late} is late, rank {rank}: {e}");
-            assert!(e.to_string().contains("count of rank 2"), "{late} is late, rank {rank}: {e}");
+            assert_eq!(e.kind(), ErrorKind::Mismatch, "kept: {keeps}, rank {rank}: {e}");
+            assert!(e.to_string().contains("count of rank 2"), "kept: {keeps}, rank {rank}: {e}");
         }
     }
 }
@@ -280,5 +294,25 @@ fn types_are_compared_in_calls_that_were_made_before() {
         let e = result.expect_err("rank 2 has called with another type");
         assert_eq!(e.kind(), ErrorKind::Mismatch, "rank {rank}: {e}");
         assert!(e.to_string().contains("type"), "rank {rank}: {e}");
+    }
+}
+
+/// The next call after progress has heard of an error says that error, as it was.
+#[test]
+fn an_error_that_progress_hears_of_is_that_of_the_next_call() {
+    let results = ranks::run(2, &sim::Faults::default(), &[("deadline", "30")], |world, comm| {
+        (0..3).try_for_each(|_| comm.bcast(&mut [0u64; 3], 0))?;
+        if comm.rank() == 1 {
+            return comm.bcast(&mut [0u64; 3], 2);
+        }
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_millis(300) {
+            world.progress();
+        }
+        comm.bcast(&mut [0u64; 3], 0)
+    });
+    for (rank, result) in results.into_iter().enumerate() {
+        let e = result.expect_err("rank 1 names a root that is none");
+        assert_eq!(e.kind(), ErrorKind::Argument, "rank {rank}: {e}");
     }
 }

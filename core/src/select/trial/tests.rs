@@ -31,9 +31,14 @@ fn run(trials: &mut [Trial], calls: usize, ns: impl Fn(usize, usize) -> u64) -> 
     let mut taken = Vec::new();
     for call in 0..calls {
         let mut heard = 0;
-        for trial in trials.iter_mut() {
+        let rests: Vec<Option<Way>> =
+            trials.iter().map(|t| t.ways().iter().copied().find(|way| t.rests_on(way))).collect();
+        for (trial, rests) in trials.iter_mut().zip(&rests) {
             match trial.due() {
                 Due::Nothing => {}
+                due if rests.is_some() => {
+                    panic!("call {call}: {due:?} ahead of a call that goes on as before")
+                }
                 Due::Tell(times) => {
                     let greatest = slowest.get_or_insert([0; MAX_WAYS]);
                     greatest.iter_mut().zip(times).for_each(|(g, t)| *g = t.max(*g));
@@ -49,8 +54,6 @@ fn run(trials: &mut [Trial], calls: usize, ns: impl Fn(usize, usize) -> u64) -> 
                 trial.hear(greatest);
             }
         }
-        let rests: Vec<Option<Way>> =
-            trials.iter().map(|t| t.ways().iter().copied().find(|way| t.rests_on(way))).collect();
         let turns: Vec<Turn> = trials.iter_mut().map(|t| t.turn().unwrap()).collect();
         for (rests, turn) in rests.into_iter().zip(&turns) {
             assert!(rests.is_none_or(|way| way == turn.way && !turn.is_timed()), "call {call}: {turn:?}");
