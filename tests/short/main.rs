@@ -283,6 +283,46 @@ fn displacements_that_calls_make_allocate_nothing() {
     }
 }
 
+/// Calls by plan that are called as ones before are not checked and planned again, which would make lists of their counts. Two ranks have no part in some.
+#[test]
+fn calls_of_plans_that_come_again_allocate_nothing() {
+    const CALLS: usize = 20;
+    const TIMES: usize = 8;
+    let counted = all(4, |_, comm| {
+        let by = |algorithm| comm.with(Options::new().algorithm(algorithm));
+        let (direct, circulant) = (by("direct"), by("circulant"));
+        let (counts, few) = ([40, 30, 20, 10], [0, 7, 0, 0]);
+        let (sent, mut all) = (comm.alloc::<u64>(100)?, comm.alloc::<u64>(100)?);
+        let mut mine = comm.alloc::<u64>(counts[comm.rank()])?;
+        let mut some = comm.alloc::<u64>(few[comm.rank()])?;
+        let mut round = |n: usize| -> Result<()> {
+            for _ in 0..n {
+                circulant.allgatherv(&mine, &mut all, &counts)?;
+                direct.gatherv(&mine, &mut all, &counts, 1)?;
+                direct.scatterv(&sent, &counts, &mut mine, 1)?;
+                direct.scatterv(&sent, &few, &mut some, 2)?;
+                circulant.reduce_scatter(&sent, &mut mine, &counts, ops::Max)?;
+                circulant.bcast(&mut all, 3)?;
+            }
+            comm.barrier()
+        };
+        round(CALLS)?;
+        let mut counted = Vec::with_capacity(TIMES);
+        for _ in 0..TIMES {
+            let before = allocations();
+            comm.barrier()?;
+            round(CALLS)?;
+            counted.push(allocations() - before);
+            comm.barrier()?;
+        }
+        Ok(counted)
+    });
+    // A rank that waits for long on a busy machine allocates what it says of that.
+    for counted in counted {
+        assert!(counted.contains(&0), "allocations: {counted:?}");
+    }
+}
+
 /// It copies; what is wrong is refused as ever.
 #[test]
 fn a_rank_alone_plans_nothing() {
