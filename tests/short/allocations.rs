@@ -4,7 +4,7 @@ use crate::calls::given;
 use crate::{all, run};
 use circulant::comm::Local;
 use circulant::diagnostics::allocations;
-use circulant::{ErrorKind, InPlace, Options, Request, Result, ops};
+use circulant::{Communicator, ErrorKind, InPlace, Options, Request, Result, ops};
 
 /// What is counted, and that nothing is sent or allocated.
 #[test]
@@ -72,86 +72,77 @@ fn a_short_call_sends_nothing_and_allocates_nothing() {
     }
 }
 
+/// The heap allocations of this process while all ranks make `calls` 20 times, eight times over, once they have made them as often.
+fn counted(comm: &Communicator, calls: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u64>> {
+    const CALLS: usize = 20;
+    const TIMES: usize = 8;
+    (0..CALLS).try_for_each(|_| calls())?;
+    comm.barrier()?;
+    let mut counted = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let before = allocations();
+        comm.barrier()?;
+        (0..CALLS).try_for_each(|_| calls())?;
+        comm.barrier()?;
+        counted.push(allocations() - before);
+        comm.barrier()?;
+    }
+    Ok(counted)
+}
+
+/// At every rank: one that waits for long on a busy machine allocates what it says of that.
+fn none_at_one_time(ranks: Vec<Vec<u64>>) {
+    for counted in ranks {
+        assert!(counted.contains(&0), "allocations: {counted:?}");
+    }
+}
+
 /// Lists that a call makes of counts, and in which it looks for overlaps.
 #[test]
 fn displacements_that_calls_make_allocate_nothing() {
-    const CALLS: usize = 20;
-    const TIMES: usize = 8;
-    let counted = all(4, |_, comm| {
+    none_at_one_time(all(4, |_, comm| {
         let (word, counts) = ([comm.rank() as u64; 4], [4; 4]);
         let (mut all, mut one) = ([0u64; 16], [0u64; 4]);
         let sent: Vec<u64> = (0..16).collect();
         let turned = Local { counts: &counts, displs: &[12, 8, 4, 0] };
-        let mut round = |n: usize| -> Result<()> {
-            for _ in 0..n {
-                comm.allgatherv(&word, &mut all, &counts)?;
-                comm.allgatherv(&word, &mut all, turned)?;
-                comm.gatherv(&word, &mut all, &counts, 1)?;
-                comm.gatherv_rooted(&word, &mut all, &counts, 1)?;
-                comm.gatherv_rooted(&word, &mut all, turned, 1)?;
-                comm.scatterv(&sent, &counts, &mut one, 1)?;
-                comm.scatterv_rooted(&sent, &counts, &mut one, 1)?;
-                comm.alltoallv(&sent, &counts, &mut all, &counts)?;
-                comm.alltoallv(&sent, turned, &mut all, turned)?;
-                comm.reduce_scatter(&sent, &mut one, &counts, ops::Max)?;
-            }
-            comm.barrier()
+        let mut calls = || -> Result<()> {
+            comm.allgatherv(&word, &mut all, &counts)?;
+            comm.allgatherv(&word, &mut all, turned)?;
+            comm.gatherv(&word, &mut all, &counts, 1)?;
+            comm.gatherv_rooted(&word, &mut all, &counts, 1)?;
+            comm.gatherv_rooted(&word, &mut all, turned, 1)?;
+            comm.scatterv(&sent, &counts, &mut one, 1)?;
+            comm.scatterv_rooted(&sent, &counts, &mut one, 1)?;
+            comm.alltoallv(&sent, &counts, &mut all, &counts)?;
+            comm.alltoallv(&sent, turned, &mut all, turned)?;
+            comm.reduce_scatter(&sent, &mut one, &counts, ops::Max)?;
+            Ok(())
         };
-        round(CALLS)?;
-        let mut counted = Vec::with_capacity(TIMES);
-        for _ in 0..TIMES {
-            let before = allocations();
-            comm.barrier()?;
-            round(CALLS)?;
-            counted.push(allocations() - before);
-            comm.barrier()?;
-        }
-        Ok(counted)
-    });
-    // A rank that waits for long on a busy machine allocates what it says of that.
-    for counted in counted {
-        assert!(counted.contains(&0), "allocations: {counted:?}");
-    }
+        counted(comm, &mut calls)
+    }));
 }
 
 /// Calls by plan that are called as ones before are not checked and planned again, which would make lists of their counts. Two ranks have no part in some.
 #[test]
 fn calls_of_plans_that_come_again_allocate_nothing() {
-    const CALLS: usize = 20;
-    const TIMES: usize = 8;
-    let counted = all(4, |_, comm| {
+    none_at_one_time(all(4, |_, comm| {
         let by = |algorithm| comm.with(Options::new().algorithm(algorithm));
         let (direct, circulant) = (by("direct"), by("circulant"));
         let (counts, few) = ([40, 30, 20, 10], [0, 7, 0, 0]);
         let (sent, mut all) = (comm.alloc::<u64>(100)?, comm.alloc::<u64>(100)?);
         let mut mine = comm.alloc::<u64>(counts[comm.rank()])?;
         let mut some = comm.alloc::<u64>(few[comm.rank()])?;
-        let mut round = |n: usize| -> Result<()> {
-            for _ in 0..n {
-                circulant.allgatherv(&mine, &mut all, &counts)?;
-                direct.gatherv(&mine, &mut all, &counts, 1)?;
-                direct.scatterv(&sent, &counts, &mut mine, 1)?;
-                direct.scatterv(&sent, &few, &mut some, 2)?;
-                circulant.reduce_scatter(&sent, &mut mine, &counts, ops::Max)?;
-                circulant.bcast(&mut all, 3)?;
-            }
-            comm.barrier()
+        let mut calls = || -> Result<()> {
+            circulant.allgatherv(&mine, &mut all, &counts)?;
+            direct.gatherv(&mine, &mut all, &counts, 1)?;
+            direct.scatterv(&sent, &counts, &mut mine, 1)?;
+            direct.scatterv(&sent, &few, &mut some, 2)?;
+            circulant.reduce_scatter(&sent, &mut mine, &counts, ops::Max)?;
+            circulant.bcast(&mut all, 3)?;
+            Ok(())
         };
-        round(CALLS)?;
-        let mut counted = Vec::with_capacity(TIMES);
-        for _ in 0..TIMES {
-            let before = allocations();
-            comm.barrier()?;
-            round(CALLS)?;
-            counted.push(allocations() - before);
-            comm.barrier()?;
-        }
-        Ok(counted)
-    });
-    // A rank that waits for long on a busy machine allocates what it says of that.
-    for counted in counted {
-        assert!(counted.contains(&0), "allocations: {counted:?}");
-    }
+        counted(comm, &mut calls)
+    }));
 }
 
 /// It copies; what is wrong is refused as ever.
