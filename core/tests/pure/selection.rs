@@ -415,10 +415,15 @@ fn later_trials_have_what_only_hops_and_puts_make_dear() {
             way.algorithm.cost(&asked, s.machine())
         };
         let lowest = cost(&ways.all[0]).ns;
+        let mut bursts = 0;
         for way in &ways.all[ways.first..] {
             let cost = cost(way);
-            assert!(cost.ns <= 4.0 * lowest && cost.bytes * 57.0 <= lowest, "{operation} {bytes}: {way}");
+            let is_of_puts = cost.ns <= 4.0 * lowest && cost.bytes * 57.0 <= lowest;
+            let is_burst = cost.ns <= 8.0 * lowest && cost.bytes <= 65_536.0;
+            assert!(is_of_puts || is_burst, "{operation} {bytes}: {way}");
+            bursts += usize::from(!is_of_puts);
         }
+        assert!(bursts <= 1, "{operation} {bytes}: {bursts}");
         later += ways.all.len() - ways.first;
         let first = |name| ways.all[..ways.first].iter().any(|way| way.algorithm.name == name);
         let any = |name| ways.all.iter().any(|way| way.algorithm.name == name);
@@ -427,6 +432,28 @@ fn later_trials_have_what_only_hops_and_puts_make_dear() {
         }
     }
     assert!(later > 3, "{later}");
+}
+
+/// A link that is metered may let some bytes through at once: the first of the later ways is what would be best if it did, unless its price is out of all bounds.
+#[test]
+fn a_way_that_is_the_best_if_bytes_take_no_time_is_tried() {
+    let wire = LogGp { latency_ns: 36_000, overhead_ns: 28_000, byte_ps: 57_300, reduce_ps: 100 };
+    let flat = Machine::flat(wire).in_turns();
+    let s = Selection::of(
+        &Settings::default(),
+        Machine { unhidden: PROBED_UNHIDDEN, alone_ns: 4400, per_node: 1, ..flat },
+    )
+    .unwrap();
+    let later = |bytes| {
+        let a = Arguments { size: 16, bytes, ..Arguments::default() };
+        let ways = s.ways(Operation::Allgather, &a);
+        ways.all[ways.first..].iter().map(|way| way.algorithm.name).collect::<Vec<_>>()
+    };
+    for bytes in [60, 120, 240] {
+        assert_eq!(later(bytes)[0], "linear", "{bytes}");
+    }
+    // Over eight times the lowest price.
+    assert!(!later(1000).contains(&"linear"));
 }
 
 /// Whether few links join groups of nodes, of which none is known, only a trial can tell: it knows a way that spares them, if that costs little.
