@@ -35,7 +35,8 @@ struct Point {
 impl Point {
     fn arguments(&self, operation: Operation) -> Arguments {
         let Self { nodes, group, bytes, .. } = *self;
-        let each = matches!(operation, Operation::Allgather | Operation::ReduceScatterBlock);
+        let each =
+            matches!(operation, Operation::Allgather | Operation::ReduceScatterBlock | Operation::Alltoall);
         Arguments {
             size: nodes,
             bytes: if each { (bytes / u64::from(nodes)).next_multiple_of(8) } else { bytes },
@@ -227,7 +228,8 @@ const LAN: LogGp = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 
 fn prices_know_where_groups_pay() {
     let mut ratios = Vec::new();
     let calls = || [1, 2, 4].into_iter().flat_map(|t| [64 << 10, 1 << 20, 8 << 20].map(|b| (t, b)));
-    for (operation, ..) in RIVALS {
+    let operations = RIVALS.iter().map(|(operation, ..)| *operation).chain([Operation::Alltoall]);
+    for operation in operations {
         for (nodes, group) in [(16, 8), (32, 16), (64, 16)] {
             for ((taper, bytes), wire) in calls().flat_map(|call| [(call, WIRE), (call, LAN)]) {
                 let point = Point { nodes, group, taper, bytes, latency_ns: 0 };
@@ -238,7 +240,7 @@ fn prices_know_where_groups_pay() {
     ratios.sort_by(f64::total_cmp);
     let (good, all) = (ratios.iter().filter(|ratio| **ratio <= 1.05).count(), ratios.len());
     println!("{good} of {all} within 5 %, worst {:.2}", ratios[all - 1]);
-    assert!(good * 100 >= all * 85 && ratios[all - 1] < 1.4, "{good} of {all}, {:.2}", ratios[all - 1]);
+    assert!(good * 100 >= all * 92 && ratios[all - 1] < 1.4, "{good} of {all}, {:.2}", ratios[all - 1]);
 }
 
 /// The simulated time of what the price chooses by that of the fastest, on links that carry puts in turns.

@@ -8,8 +8,10 @@ use super::direct;
 use super::exchange::{Exchange, Order, complete};
 use super::matrix::{Matrix, Row};
 use crate::error::{Result, argument};
+use crate::machine::{Groups, Machine};
+use crate::plan::registry::cost::{Path, float};
 use crate::plan::registry::line::{by_p, line, power_of_two as powers_only};
-use crate::plan::registry::{Algorithm, Operation};
+use crate::plan::registry::{Algorithm, Arguments, Operation};
 use std::collections::BTreeMap;
 
 pub(in crate::plan) const LINE: Algorithm = line(
@@ -20,8 +22,7 @@ pub(in crate::plan) const LINE: Algorithm = line(
     |a, _| Ok(Box::new(alltoall(a.size, a.bytes)?)),
 )
 .only(powers_only)
-// Two ranks at a time have each other's links to themselves.
-.costs(|a, path| direct::cost(a, 1.0, path))
+.costs(cost)
 .meets_all();
 
 pub(in crate::plan) const IRREGULAR: Algorithm = line(
@@ -37,6 +38,20 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 .only(|a| complete(a).and_then(|()| powers_only(a)))
 .costs(direct::irregular_cost)
 .meets_all();
+
+/// Two ranks at a time have each other's links to themselves. Ranks of a group of nodes meet each other first, and then all at once those of others: the links
+/// between groups, for which all the rest waits, are idle until then.
+fn cost(a: &Arguments, path: &mut Path<'_>) {
+    let machine = *path.machine();
+    let group = machine.groups.nodes.saturating_mul(machine.per_node.max(1));
+    if group == 0 || group >= a.size {
+        return direct::cost(a, 1.0, path);
+    }
+    let inside = Arguments { size: group, ..a.clone() };
+    path.on(&Machine { groups: Groups::NONE, ..machine }, group, |path| direct::cost(&inside, 1.0, path));
+    let others = f64::from(a.size - group);
+    path.over(&[group], 1.0, others, others * float(a.bytes));
+}
 
 /// Blocks of `count` bytes among `size` ranks.
 ///

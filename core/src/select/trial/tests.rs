@@ -287,7 +287,8 @@ fn ways_are_few_and_not_dear() {
                 let is_worth = if at < first {
                     cost(way).ns <= (lowest * 1.5).max(lowest + 500_000.0)
                 } else {
-                    cost(way).ns <= 4.0 * lowest && cost(way).bytes * byte_ns <= lowest
+                    let is_burst = at == first && cost(way).ns <= 8.0 * lowest && cost(way).bytes <= 65_536.0;
+                    is_burst || cost(way).ns <= 4.0 * lowest && cost(way).bytes * byte_ns <= lowest
                 };
                 assert!(is_worth, "{operation} {bytes}: {way}");
                 assert_eq!(ways.iter().filter(|other| *other == way).count(), 1);
