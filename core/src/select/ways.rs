@@ -35,11 +35,11 @@ pub const MAX_MORE_NS: u32 = 500_000;
 /// hops and puts cost prices know worst where ranks wait for a core (16 on two: a scan of 10 KB takes 1.0 ms by `pipeline`, by price 4.7, and 2.6 by `doubling`, by price, too).
 const MAX_LATER_PRICE_PERCENT: u32 = 400;
 
-/// The way that would be the best if bytes took links no time is tried as well, up to this price in percent of the lowest. A link that is metered by a token bucket, as those of virtual
+/// The way that would be the best if bytes took no time is tried as well, up to this price in percent of the lowest. A link that is metered by a token bucket, as those of virtual
 /// machines are, lets some bytes through at once, and prices know only its rate. Chosen: 16 ranks on two cores, whose links let 20 KB through, do an irregular allgatherv of 1 KB
 /// in 0.43 ms by `linear`, which costs 4.3 times the lowest price, and in 0.64 by the next one; nine calls of one such way take 63 calls' time more.
 const MAX_BURST_PRICE_PERCENT: u32 = 800;
-/// What follows each other on links must be no more bytes than this then (64 KiB). Chosen: what a bucket lets through at once is mostly a few frames.
+/// Its bytes one after the other on links must be no more than this (64 KiB). Chosen: three times what the buckets of `ci/cluster` let through at once.
 const MAX_BURST_BYTES: f64 = 65_536.0;
 
 /// Ways of a call that are worth trials.
@@ -55,7 +55,7 @@ impl Selection {
     /// The ways that are worth a trial. Those of the first trial come first, at
     /// most [`MAX_WAYS`], the cheapest ahead of all: other algorithms, one of which spares the links between groups of nodes where these
     /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less, of at most [`MAX_PRICE_PERCENT`] of the lowest price or at most [`MAX_MORE_NS`] more. Behind them
-    /// are those of later trials: the one that would be the best if few bytes took no time, of at most [`MAX_BURST_PRICE_PERCENT`], the other algorithms by price, and these in other numbers of blocks, as far as
+    /// are those of later trials: the one that would be the best if bytes took no time, of at most [`MAX_BURST_PRICE_PERCENT`] and [`MAX_BURST_BYTES`], the other algorithms by price, and these in other numbers of blocks, as far as
     /// their bytes alone take no longer than the lowest price.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Ways {
         let arguments = agreed(operation, arguments);
@@ -109,7 +109,8 @@ impl Selection {
         Ways { all: ways, first }
     }
 
-    /// Of these algorithms that cost at most so much, the way that would be the best if links between nodes took no time for bytes.
+    /// Of these algorithms that cost at most so much and put few bytes, the one that would be the best in as many blocks if bytes took no time. Within a node they take none either,
+    /// as prices of puts between nodes have the slower one of both kinds of links. Ranks of one node have no link that is metered.
     fn best_in_burst(
         &self,
         arguments: &Arguments,
@@ -121,11 +122,15 @@ impl Selection {
             return None;
         }
         (machine.wire.byte_ps, machine.near.byte_ps) = (0, 0);
-        let ns = |a: &Algorithm| a.cost(arguments, &machine).ns;
+        let ns = |a: &Algorithm, blocks: u32| {
+            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
+            a.cost(&asked, &machine).ns
+        };
         let is_worth = |cost: &Cost| cost.ns <= most_ns && cost.bytes <= MAX_BURST_BYTES;
         let worth = priced.iter().filter(|(_, cost)| is_worth(cost));
-        let (best, _) = worth.map(|(a, _)| (*a, ns(a))).min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-        Some(Way::new(best, arguments, &machine))
+        let in_burst = worth.map(|(a, cost)| (*a, ns(a, cost.blocks)));
+        let (best, _) = in_burst.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        Some(self.way_of(best, arguments))
     }
 
     fn way_of(&self, algorithm: &'static Algorithm, arguments: &Arguments) -> Way {

@@ -223,6 +223,21 @@ fn mb(bytes: u64) -> String {
 /// A network of long latency, as between emulated nodes.
 const LAN: LogGp = LogGp { latency_ns: 1_000_000, overhead_ns: 20_000, byte_ps: 80_000, reduce_ps: 100 };
 
+/// The price of a pairwise alltoall is near its time on the simulator, whatever part of the ranks a group has.
+#[test]
+fn pairwise_alltoalls_have_the_price_of_their_time() {
+    let a = |point: Point| point.arguments(Operation::Alltoall);
+    let line = algorithm(Operation::Alltoall, "pairwise").unwrap();
+    for (nodes, group) in [(16, 8), (16, 4), (32, 16), (64, 16), (64, 8)] {
+        for taper in [1, 2, 4] {
+            let point = Point { nodes, group, taper, bytes: 8 << 20, latency_ns: 0 };
+            let (took, _) = time(tape(Operation::Alltoall, "pairwise", &a(point)), point);
+            let ratio = line.cost(&a(point), &point.machine()).ns / took as f64;
+            assert!((0.9..1.1).contains(&ratio), "{point:?}: {ratio:.3}");
+        }
+    }
+}
+
 /// Where groups are known what the price chooses takes nearly the time of the fastest of all on the simulator.
 #[test]
 fn prices_know_where_groups_pay() {

@@ -39,18 +39,19 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 .costs(direct::irregular_cost)
 .meets_all();
 
-/// Two ranks at a time have each other's links to themselves. Ranks of a group of nodes meet each other first, and then all at once those of others: the links
-/// between groups, for which all the rest waits, are idle until then.
+/// Two ranks at a time have each other's links to themselves. Where a group of nodes has a power of two of ranks, these meet each other first, and then all at once
+/// those of other groups. The links between groups, which take the longest, are idle until then.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
     let machine = *path.machine();
     let group = machine.groups.nodes.saturating_mul(machine.per_node.max(1));
-    if group == 0 || group >= a.size {
+    if !group.is_power_of_two() || group >= a.size {
         return direct::cost(a, 1.0, path);
     }
-    let inside = Arguments { size: group, ..a.clone() };
-    path.on(&Machine { groups: Groups::NONE, ..machine }, group, |path| direct::cost(&inside, 1.0, path));
-    let others = f64::from(a.size - group);
-    path.over(&[group], 1.0, others, others * float(a.bytes));
+    let blocks = |others: u32| (f64::from(others), f64::from(others) * float(a.bytes));
+    let (puts, bytes) = blocks(group - 1);
+    path.on(&Machine { groups: Groups::NONE, ..machine }, group, |path| path.with_all(0.0, puts, bytes));
+    let (puts, bytes) = blocks(a.size - group);
+    path.over(&[group], 1.0, puts, bytes);
 }
 
 /// Blocks of `count` bytes among `size` ranks.

@@ -262,7 +262,7 @@ fn ways_are_few_and_not_dear() {
     for ((selection, size), operation) in
         [(of(WIRE), 16), (of(fast), 100)].iter().flat_map(|s| Operation::ALL.map(|o| (s, o)))
     {
-        for bytes in [8, 10_000, 1 << 20] {
+        for bytes in [8, 7000, 10_000, 1 << 20] {
             let counts = vec![bytes; *size as usize];
             let a = Arguments {
                 size: *size,
