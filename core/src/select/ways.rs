@@ -55,7 +55,7 @@ impl Selection {
     /// The ways that are worth a trial. Those of the first trial come first, at
     /// most [`MAX_WAYS`], the cheapest ahead of all: other algorithms, one of which spares the links between groups of nodes where these
     /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less, of at most [`MAX_PRICE_PERCENT`] of the lowest price or at most [`MAX_MORE_NS`] more. Behind them
-    /// are those of later trials: the one that would be the best if bytes took no time, of at most [`MAX_BURST_PRICE_PERCENT`] and [`MAX_BURST_BYTES`], the other algorithms by price, and these in other numbers of blocks, as far as
+    /// are those of later trials: the one that would be the best if bytes took no time, of at most eight times the lowest price and 64 KiB, the other algorithms by price, and these in other numbers of blocks, as far as
     /// their bytes alone take no longer than the lowest price.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Ways {
         let arguments = agreed(operation, arguments);
