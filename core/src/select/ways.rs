@@ -117,10 +117,10 @@ impl Selection {
         priced: &[(&'static Algorithm, Cost)],
         most_ns: f64,
     ) -> Option<Way> {
-        let mut machine = *self.machine();
-        if arguments.size <= machine.per_node {
+        if arguments.size <= self.machine().per_node {
             return None;
         }
+        let mut machine = *self.machine();
         (machine.wire.byte_ps, machine.near.byte_ps) = (0, 0);
         let ns = |a: &Algorithm, blocks: u32| {
             let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
