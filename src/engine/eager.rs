@@ -105,7 +105,7 @@ impl Engine {
         };
         if posted == Posted::Yes {
             self.core.recorder.commit();
-            task.posted(peer, op.len);
+            task.posted(peer, op.round, op.len);
             task.ops_left = task.ops_left.saturating_sub(1);
             self.core.credits.spend(to);
             self.core.counts.puts += 1;

@@ -27,7 +27,10 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<u32> {
             held = held.min(op);
             continue;
         }
-        if outstanding.saturating_add(len) > task.window && is_over(task, outstanding, len) {
+        if outstanding.saturating_add(len) > task.window
+            && peer.last_round != Some(round)
+            && is_over(task, outstanding, len)
+        {
             continue;
         }
         best = best.min(op);

@@ -169,9 +169,9 @@ impl Engine {
             self.core.counts.puts += 1;
             self.core.counts.put_bytes += op.len;
             self.core.recorder.commit();
-            let len = op.len;
+            let (round, len) = (op.round, op.len);
             task.global_bytes += self.core.crossing(to.peer, len);
-            task.posted(peer, len);
+            task.posted(peer, round, len);
         }
         Ok(posted)
     }

@@ -43,6 +43,8 @@ pub(crate) struct PeerState {
     pub owed: u64,
     /// We have asked for its ready message.
     pub requested: bool,
+    /// The round of the last put to it.
+    pub last_round: Option<u32>,
     /// The transport refused the last put to it.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
@@ -174,6 +176,7 @@ impl Task {
                 outstanding: 0,
                 owed: 0,
                 requested: false,
+                last_round: None,
                 stalled: false,
                 postable: ReadyOps::with_capacity(*n),
             })
@@ -235,6 +238,7 @@ impl Task {
         for p in &mut self.peers {
             p.ready = None;
             p.requested = false;
+            p.last_round = None;
             p.outstanding = 0;
             p.owed = 0;
             p.postable.clear();
@@ -311,13 +315,14 @@ impl Task {
         At { peer: self.peers[peer as usize].world_rank, round, block: counter }
     }
 
-    /// A put of `len` bytes to peer `peer`, the first that was ready, is posted.
+    /// A put of `len` bytes in `round` to peer `peer`, the first that was ready, is posted.
     #[inline(always)]
-    pub(crate) fn posted(&mut self, peer: usize, len: u64) {
+    pub(crate) fn posted(&mut self, peer: usize, round: u32, len: u64) {
         // Bytes of memory, which are far fewer than 2^63 all together.
         let len = len.cast_signed();
         let peer = &mut self.peers[peer];
         peer.postable.first_is_gone();
+        peer.last_round = Some(round);
         peer.outstanding = peer.outstanding.wrapping_add(len);
         self.outstanding = self.outstanding.wrapping_add(len);
     }

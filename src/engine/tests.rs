@@ -152,6 +152,59 @@ fn many_targets_on_a_narrow_window_do_not_starve() {
     drop((world, arena));
 }
 
+/// Rank 0 puts to rank 1: two puts in round 0, which are one message, and one in round 1.
+#[derive(Debug)]
+struct InRuns;
+/// Too long for an eager message.
+const RUN: u64 = 15_000;
+
+impl Plan for InRuns {
+    fn algorithm(&self) -> &'static str {
+        "in runs"
+    }
+    fn size(&self) -> u32 {
+        2
+    }
+    fn rounds(&self) -> u32 {
+        2
+    }
+    fn counters(&self, _: u32) -> u32 {
+        2
+    }
+    fn sizes(&self, _: u32) -> Sizes {
+        Sizes { input: 3 * RUN, output: 3 * RUN, ..Sizes::default() }
+    }
+    fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        // Not in the order in which they lie: they are not made one put.
+        Box::new([(0, 2), (0, 0), (1, 1)].into_iter().map(move |(round, piece)| {
+            let [source, target] =
+                [Region::Input, Region::Output].map(|region| Place::new(region, piece * RUN));
+            match rank {
+                0 => Step::put(round, 1, source, target, RUN, Wait::NONE, round),
+                _ => Step::expect(round, 0, source, target, RUN, round),
+            }
+        }))
+    }
+}
+
+/// What is left of a message does not wait for the acknowledgement of its begin: that stands behind what the peer itself puts, while our link is idle.
+#[test]
+fn the_window_lets_messages_go_whole() {
+    // It grows to twice its size for long puts, and two are too many for that.
+    let narrow = RUN * 3 / 4;
+    let mut world: Vec<_> =
+        engines(2, narrow, Borrow::Direct).into_iter().map(|engine| enters(engine, &InRuns)).collect();
+    assert!(!goes_on(&mut world[1]), "nothing has come");
+    goes_on(&mut world[0]);
+    assert_eq!(world[0].0.stats().puts, 2, "the message, and nothing of the next round");
+    let mut left = 100;
+    while !world.iter_mut().map(goes_on).fold(true, |a, b| a & b) {
+        left -= 1;
+        assert!(left > 0, "it does not end");
+    }
+    assert_eq!(world[0].0.stats().puts, 3);
+}
+
 /// A rank in an operation, and what its memory is in.
 type Entered = (Engine, u8, (Arena, Vec<Block>));
 
