@@ -145,6 +145,12 @@ impl Machine {
         Self { per_node, ..Self::flat(wire) }
     }
 
+    /// Ranks of a group of nodes; 0: there are none.
+    pub(crate) const fn group_ranks(&self) -> u32 {
+        let per_node = if self.per_node == 0 { 1 } else { self.per_node };
+        self.groups.nodes.saturating_mul(per_node)
+    }
+
     /// Nodes of `per_node` ranks which share memory: within them readers copy.
     pub const fn shared(wire: LogGp, near: LogGp, per_node: u32) -> Self {
         Self { near, per_node, readers: true, ..Self::flat(wire) }

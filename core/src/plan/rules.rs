@@ -219,7 +219,7 @@ pub(crate) fn ring_block(counts: &[u64], model: &LogGp) -> u64 {
 
 /// How much longer rounds of unequal messages take than their bytes in a row where links carry puts in turns
 /// ([`Machine::turn_bytes`](crate::machine::Machine::turn_bytes)): those of several rounds are ready at once. (16 ranks on an
-/// emulated network of 100 Mbit/s, 100 KB and 1 MB: 1.1 to 1.5; the simulator, `core/tests/pure/selection.rs`: 1.05 to 1.47.)
+/// emulated network of 100 Mbit/s, 1 MB, `irr3` and `linear`, reduce-scatters and allgathers in one block: 1.06 to 1.4; the simulator, `core/tests/pure/selection.rs`: 1.05 to 1.47.)
 pub(super) const IN_TURNS: f64 = 1.25;
 
 /// How much longer puts of several ranks to one take than their bytes, where links carry those that come at the same time in turns

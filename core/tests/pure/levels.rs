@@ -12,12 +12,12 @@ use circulant_core::plan::registry::{Algorithm, Arguments, Operation, algorithm,
 /// A fabric at 100 Gbit/s, as `circulant sim` takes it.
 const WIRE: LogGp = LogGp { latency_ns: 1500, overhead_ns: 300, ..MODEL };
 
-/// What is compared: the operation, those that know nothing, Bine's.
+/// What is compared: the operation, those that know nothing, and those that put less far: Bine's, or an allreduce by halving.
 const RIVALS: [(Operation, &[&str], &[&str]); 5] = [
     (Operation::Bcast, &["circulant", "scatter_allgather", "two_tree"], &["bine"]),
     (Operation::Allgather, &["circulant", "pieces"], &["bine"]),
     (Operation::ReduceScatterBlock, &["circulant"], &["bine"]),
-    (Operation::Allreduce, &["circulant"], &["bine"]),
+    (Operation::Allreduce, &["circulant"], &["halving"]),
     (Operation::Reduce, &["circulant", "gathered"], &["bine", "bine_gathered"]),
 ];
 

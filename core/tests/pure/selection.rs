@@ -355,13 +355,13 @@ fn between_two_ranks_no_puts_are_tried_twice() {
         let tried: BTreeSet<_> = ways.iter().map(|way| way.algorithm.name).collect();
         let is_of = |names: &[&str]| names.iter().filter(|name| tried.contains(**name)).count();
         assert!(is_of(&["census", "doubling", "one-hop"]) <= 1, "{ways:?}");
-        assert!(is_of(&["circulant", "ring", "bine", "direct"]) <= 1, "{ways:?}");
+        assert!(is_of(&["circulant", "ring", "halving", "direct"]) <= 1, "{ways:?}");
     }
     // Among more ranks each goes its own way.
     let more = Arguments { size: 4, ..pair(1 << 20) };
     let two = first_ways(&s, Operation::Allreduce, &more);
     assert!(
-        two.iter().filter(|way| ["circulant", "bine"].contains(&way.algorithm.name)).count() == 2,
+        two.iter().filter(|way| ["circulant", "halving"].contains(&way.algorithm.name)).count() == 2,
         "{two:?}"
     );
 }

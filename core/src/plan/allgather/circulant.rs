@@ -29,10 +29,9 @@ pub(in crate::plan) const LINE: Algorithm = line(
 )
 .costs(cost);
 
-/// q rounds in lock-step, of two runs where they wrap and are not light; on real links in turns. (1 MB among 16 ranks without latency: 109
-/// ms; piece by piece 77, round a ring 75.)
+/// q rounds in lock-step, of two runs where they wrap and are not light.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    let (graph, bytes) = (Circulant::new(a.size.max(1)), path.in_turns() * float(a.bytes));
+    let (graph, bytes) = (Circulant::new(a.size.max(1)), path.alike_in_turns() * float(a.bytes));
     for k in 0..graph.q() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k));
         let wraps = width > 1.0 && !path.shared(2.0, width / 2.0 * bytes);

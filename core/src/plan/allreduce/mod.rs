@@ -26,7 +26,7 @@ pub(in crate::plan) const ALGORITHMS: &[Algorithm] = &[
     nodes::LANES,
     nodes::DOUBLING,
     direct::ALLREDUCE,
-    scattered::BINE,
+    scattered::HALVING,
     levels::ALLREDUCE,
     one_hop::ALLREDUCE,
     linear::ALLREDUCE,

@@ -1,4 +1,4 @@
-//! Allreduce by reduce-scatter and allgather: 2q rounds on the circulant graph or 2(p−1) on the ring, and
+//! Allreduce by reduce-scatter and allgather: 2q rounds on the circulant graph or, where p is a power of two, by halving, or 2(p−1) on the ring, and
 //! 2(m − m/p) bytes. The vector is cut into p pieces of whole elements.
 //!
 //! Every piece is reduced at one rank and passed on: the same bits everywhere. In place nothing is
@@ -24,7 +24,7 @@ pub(in crate::plan) const CIRCULANT: Algorithm =
     })
     .commutative()
     .receives(core::pieces_twice)
-    .costs(|a, path| circulant_cost(a, path.in_turns(), path))
+    .costs(circulant_cost)
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const RING: Algorithm = line(
@@ -39,16 +39,16 @@ pub(in crate::plan) const RING: Algorithm = line(
 .costs(ring_cost)
 .ordered(order::ROUND);
 
-pub(in crate::plan) const BINE: Algorithm = line(
+pub(in crate::plan) const HALVING: Algorithm = line(
     Operation::Allreduce,
-    "bine",
-    ["p a power of two; commutative", "2q", VOLUME, core::BINE],
+    "halving",
+    ["p a power of two; commutative", "2q", VOLUME, core::HALVING],
     by_2q,
-    |a, _| build(a, Way::Bine),
+    |a, _| build(a, Way::Halving),
 )
 .only(power_of_two_commutative)
 .receives(core::pieces_twice)
-.costs(|a, path| circulant_cost(a, path.in_turns(), path))
+.costs(halving_cost)
 .ordered(order::PIECEWISE);
 
 fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
@@ -56,12 +56,23 @@ fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Scattered::new(a.size, a.bytes, a.element, a.in_place, way)?))
 }
 
-/// The two halves; the first takes links `turns` times as long as its bytes.
-pub(in crate::plan) fn circulant_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
-    core::cost(a, turns, path);
+/// The two halves.
+pub(in crate::plan) fn circulant_cost(a: &Arguments, path: &mut Path<'_>) {
+    core::cost(a, path);
     let (some, piece) = core::pieces(a);
     let rounds = f64::from(q(a.size));
     path.over(&skips(a.size), rounds, rounds, a.others().min(some) * piece);
+}
+
+/// A half each way over each dimension of the hypercube, the shortest over the longest.
+fn halving_cost(a: &Arguments, path: &mut Path<'_>) {
+    let (some, piece) = core::pieces(a);
+    for k in (0..q(a.size)).rev() {
+        let (distance, bytes) = (a.size >> (k + 1), f64::from(1 << k).min(some) * piece);
+        path.exchange(distance, bytes);
+        path.reduce(bytes);
+        path.exchange(distance, bytes);
+    }
 }
 
 fn ring_cost(a: &Arguments, path: &mut Path<'_>) {
@@ -107,13 +118,14 @@ impl Scattered {
             return s;
         }
         let mut own = self.core.write(&mut s, rank, self, Wait::NONE);
-        let place = Place::new(Region::Output, self.core.pieces.start(rank));
-        let len = self.core.pieces.len(rank);
+        let piece = self.core.piece(rank);
+        let place = Place::new(Region::Output, self.core.pieces.start(piece));
+        let len = self.core.pieces.len(piece);
         if own.place != place && len > 0 {
             own.ready = s.copy(half, own.place, place, len, &[own.ready]);
         }
         match self.core.way {
-            Way::Circulant | Way::Bine => self.double(&mut s, rank, own),
+            Way::Circulant | Way::Bine | Way::Halving => self.double(&mut s, rank, own),
             Way::Ring => self.ring(&mut s, rank, own),
         }
         s
@@ -166,17 +178,14 @@ impl Buffers for Scattered {
     }
 
     fn result(&self, rank: u32) -> Option<Place> {
-        (!self.apart).then(|| Place::new(Region::Output, self.core.pieces.start(rank)))
+        let start = self.core.pieces.start(self.core.piece(rank));
+        (!self.apart).then(|| Place::new(Region::Output, start))
     }
 }
 
 impl Plan for Scattered {
     fn algorithm(&self) -> &'static str {
-        match self.core.way {
-            Way::Circulant => "circulant",
-            Way::Ring => "ring",
-            Way::Bine => "bine",
-        }
+        self.core.way.name()
     }
 
     fn size(&self) -> u32 {

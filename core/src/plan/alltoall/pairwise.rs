@@ -43,7 +43,7 @@ pub(in crate::plan) const IRREGULAR: Algorithm = line(
 /// those of other groups. The links between groups, which take the longest, are idle until then.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
     let machine = *path.machine();
-    let group = machine.groups.nodes.saturating_mul(machine.per_node.max(1));
+    let group = machine.group_ranks();
     if !group.is_power_of_two() || group >= a.size {
         return direct::cost(a, 1.0, path);
     }

@@ -1,5 +1,5 @@
 //! The reduce-scatters of commutative operators, as parts of other plans too: rank r ends up with the
-//! reduction of piece r.
+//! reduction of piece r (by halving: of another one).
 //!
 //! **Circulant** (the circulant allgather backwards; arXiv 2410.14234), q rounds: let block i of rank r
 //! be its partial for rank r+i. For k = q−1, …, 0 rank r sends blocks skips\[k\] .. skips\[k+1\] to
@@ -10,6 +10,10 @@
 //!
 //! **Bine** (the butterfly of De Sensi et al., SC 2025, backwards), log2 p rounds, p a power of two: the same with the butterfly's
 //! partners, each of which sends the other what that has heard of before the round.
+//!
+//! **Halving**, log2 p rounds, p a power of two (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004): ranks whose numbers
+//! differ in one bit exchange halves of what they hold, first those next to each other, last those p/2 apart. So the longest messages go to the nearest
+//! ranks. Rank r ends up with the piece whose number has its bits reversed, and each message is of pieces that follow each other.
 //!
 //! **Ring**, p−1 rounds: the partial of piece b starts at rank b+1 and comes round to b.
 //!
@@ -24,10 +28,11 @@ use crate::plan::topology::{bine, dimension};
 use crate::plan::{Place, Region, Side, Wait};
 use crate::schedule::Circulant;
 
-/// Sources of the three.
+/// Sources.
 pub(in crate::plan) const CIRCULANT: &str = "arXiv 2410.14234; Träff 2022, Algorithm 7 reversed";
 pub(in crate::plan) const RING: &str = "ring";
 pub(in crate::plan) const BINE: &str = "De Sensi et al., SC 2025, arXiv 2508.17311";
+pub(in crate::plan) const HALVING: &str = "Rabenseifner 2004, recursive halving";
 
 /// What a vector is cut into among all ranks: how many pieces have bytes, and how long the longest is.
 pub(in crate::plan) fn pieces(a: &Arguments) -> (f64, f64) {
@@ -41,10 +46,10 @@ pub(in crate::plan) fn pieces_twice(a: &Arguments) -> u64 {
     2 * u64::from(a.size.saturating_sub(1)) * Pieces::even(a.bytes, a.element, a.size.max(1)).largest()
 }
 
-/// The circulant reduce-scatter of [`pieces`], where links take so many times as long as the bytes.
-pub(in crate::plan) fn cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+/// The circulant reduce-scatter of [`pieces`].
+pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     let (some, piece) = pieces(a);
-    let graph = Circulant::new(a.size.max(1));
+    let (graph, turns) = (Circulant::new(a.size.max(1)), path.alike_in_turns());
     for k in (0..graph.q()).rev() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k)).min(some);
         path.hop(graph.skip(k), 1.0, turns * width * piece);
@@ -61,13 +66,28 @@ pub enum Way {
     Ring,
     /// log2 p rounds on the Bine butterfly; p is a power of two.
     Bine,
+    /// log2 p rounds on the hypercube, the longest messages to neighbours; p is a power of two. Rank r has piece [`Core::piece`].
+    Halving,
 }
 
 impl Way {
     /// # Errors
     /// If it is not a way among `size` ranks.
     pub(crate) fn check(self, size: u32) -> Result<()> {
-        if self == Self::Bine { dimension(size).map(|_| ()) } else { Ok(()) }
+        match self {
+            Self::Bine | Self::Halving => dimension(size).map(|_| ()),
+            Self::Circulant | Self::Ring => Ok(()),
+        }
+    }
+
+    /// The name of plans that are made of it.
+    pub(in crate::plan) const fn name(self) -> &'static str {
+        match self {
+            Self::Circulant => "circulant",
+            Self::Ring => "ring",
+            Self::Bine => "bine",
+            Self::Halving => "halving",
+        }
     }
 }
 
@@ -93,9 +113,17 @@ impl Core {
         self.graph.p()
     }
 
+    /// The piece that `rank` ends up with.
+    pub(crate) fn piece(&self, rank: u32) -> u32 {
+        match self.way {
+            Way::Halving if self.p() > 1 => rank.reverse_bits() >> (u32::BITS - self.graph.q()),
+            _ => rank,
+        }
+    }
+
     pub(crate) fn rounds(&self) -> u32 {
         match self.way {
-            Way::Circulant | Way::Bine => self.graph.q(),
+            Way::Circulant | Way::Bine | Way::Halving => self.graph.q(),
             Way::Ring => self.p() - 1,
         }
     }
@@ -103,7 +131,9 @@ impl Core {
     /// Bytes of `Land` that `rank` needs, at the beginning.
     pub(crate) fn land(&self, rank: u32) -> u64 {
         match self.way {
-            Way::Circulant | Way::Bine => (0..self.graph.q()).map(|k| self.slot_bytes(rank, k)).sum(),
+            Way::Circulant | Way::Bine | Way::Halving => {
+                (0..self.graph.q()).map(|k| self.slot_bytes(rank, k)).sum()
+            }
             Way::Ring => slot_align(self.pieces.bytes()),
         }
     }
@@ -112,6 +142,7 @@ impl Core {
     pub(crate) fn window(&self, rank: u32, k: u32) -> (u32, u32) {
         match self.way {
             Way::Bine => (bine::first(self.p(), rank, k), 1 << k),
+            Way::Halving => (self.piece(rank) >> k << k, 1 << k),
             _ => (rank, self.graph.skip(k + 1) - self.graph.skip(k)),
         }
     }
@@ -120,6 +151,7 @@ impl Core {
     pub(crate) fn peers(&self, rank: u32, k: u32) -> (u32, u32) {
         match self.way {
             Way::Bine => (bine::partner(self.p(), rank, k), bine::partner(self.p(), rank, k)),
+            Way::Halving => (rank ^ self.p() >> (k + 1), rank ^ self.p() >> (k + 1)),
             _ => (self.graph.to(rank, k), self.graph.from(rank, k)),
         }
     }
@@ -138,10 +170,11 @@ impl Core {
     /// Writes the steps of `rank` from round 0 on, with counters from 0 on, after `ready`; gives its
     /// piece. With one rank that is the contribution.
     pub(crate) fn write(&self, s: &mut Sketch, rank: u32, buffers: &dyn Buffers, ready: Wait) -> Held {
-        let own = Held { place: plus(buffers.contribution(rank), self.pieces.start(rank)), ready };
+        let own =
+            Held { place: plus(buffers.contribution(rank), self.pieces.start(self.piece(rank))), ready };
         match self.way {
             _ if self.p() == 1 => own,
-            Way::Circulant | Way::Bine => self.halve(s, rank, buffers, ready),
+            Way::Circulant | Way::Bine | Way::Halving => self.halve(s, rank, buffers, ready),
             Way::Ring => self.ring(s, rank, buffers, ready),
         }
     }
@@ -164,7 +197,7 @@ impl Core {
         // This many of the blocks are in the accumulator.
         let summed = match self.way {
             _ if k == top => 0,
-            Way::Bine => width,
+            Way::Bine | Way::Halving => width,
             _ => (self.graph.skip(k) + width).min(self.window(to, top).1).saturating_sub(self.graph.skip(k)),
         };
         let mut target = self.slot(to, k, buffers);

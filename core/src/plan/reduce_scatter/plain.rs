@@ -16,7 +16,7 @@ pub(in crate::plan) const CIRCULANT: Algorithm =
         irregular(a, Way::Circulant)
     })
     .commutative()
-    .costs(|a, path| cost(a, path.in_turns(), path))
+    .costs(by_rounds)
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const RING: Algorithm =
@@ -34,7 +34,7 @@ pub(in crate::plan) const BLOCK_CIRCULANT: Algorithm =
     })
     .commutative()
     .receives(pieces_once)
-    .costs(|a, path| cost(a, path.in_turns(), path))
+    .costs(by_rounds)
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const BLOCK_RING: Algorithm =
@@ -53,7 +53,7 @@ pub(in crate::plan) const BINE: Algorithm =
         irregular(a, Way::Bine)
     })
     .only(power_of_two_commutative)
-    .costs(|a, path| cost(a, path.in_turns(), path))
+    .costs(by_rounds)
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const BLOCK_BINE: Algorithm =
@@ -62,7 +62,7 @@ pub(in crate::plan) const BLOCK_BINE: Algorithm =
     })
     .only(power_of_two_commutative)
     .receives(pieces_once)
-    .costs(|a, path| cost(a, path.in_turns(), path))
+    .costs(by_rounds)
     .ordered(order::PIECEWISE);
 
 fn irregular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
@@ -78,6 +78,11 @@ fn regular(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
 /// A piece of each other rank.
 pub(super) fn pieces_once(a: &Arguments) -> u64 {
     u64::from(a.size.saturating_sub(1)) * a.bytes
+}
+
+fn by_rounds(a: &Arguments, path: &mut Path<'_>) {
+    let turns = if a.is_regular() { path.alike_in_turns() } else { path.in_turns() };
+    cost(a, turns, path);
 }
 
 /// In each round the heaviest message of all, where links take so many times as long as the bytes.
@@ -159,11 +164,7 @@ impl Buffers for ReduceScatter {
 
 impl Plan for ReduceScatter {
     fn algorithm(&self) -> &'static str {
-        match self.core.way {
-            Way::Circulant => "circulant",
-            Way::Ring => "ring",
-            Way::Bine => "bine",
-        }
+        self.core.way.name()
     }
 
     fn size(&self) -> u32 {
