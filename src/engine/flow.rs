@@ -1,6 +1,6 @@
 //! Flow control: which put may go next.
 //!
-//! The lowest round first; within a window on what the receivers have not acknowledged; where the operation is
+//! The lowest round first; within a window on what the receivers have not acknowledged, and messages of several puts as a whole; where the operation is
 //! longer than a quarter of the window, in order from the start; and where it folds, not far ahead of what comes.
 
 use super::core::Core;
@@ -28,7 +28,7 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<u32> {
             continue;
         }
         if outstanding.saturating_add(len) > task.window
-            && peer.last_round != Some(round)
+            && peer.rest != Some(op)
             && is_over(task, outstanding, len)
         {
             continue;

@@ -43,8 +43,8 @@ pub(crate) struct PeerState {
     pub owed: u64,
     /// We have asked for its ready message.
     pub requested: bool,
-    /// The round of the last put to it.
-    pub last_round: Option<u32>,
+    /// The op that may go with the last put to it, as it was ready then and is of the same round: the rest of a message.
+    pub rest: Option<u32>,
     /// The transport refused the last put to it.
     pub stalled: bool,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
@@ -176,7 +176,7 @@ impl Task {
                 outstanding: 0,
                 owed: 0,
                 requested: false,
-                last_round: None,
+                rest: None,
                 stalled: false,
                 postable: ReadyOps::with_capacity(*n),
             })
@@ -238,7 +238,7 @@ impl Task {
         for p in &mut self.peers {
             p.ready = None;
             p.requested = false;
-            p.last_round = None;
+            p.rest = None;
             p.outstanding = 0;
             p.owed = 0;
             p.postable.clear();
@@ -322,7 +322,8 @@ impl Task {
         let len = len.cast_signed();
         let peer = &mut self.peers[peer];
         peer.postable.first_is_gone();
-        peer.last_round = Some(round);
+        let is_rest = |op: &u32| self.program.ops[*op as usize].round == round;
+        peer.rest = peer.postable.first().filter(is_rest);
         peer.outstanding = peer.outstanding.wrapping_add(len);
         self.outstanding = self.outstanding.wrapping_add(len);
     }

@@ -154,55 +154,86 @@ fn many_targets_on_a_narrow_window_do_not_starve() {
 
 /// Rank 0 puts to rank 1: two puts in round 0, which are one message, and one in round 1.
 #[derive(Debug)]
-struct InRuns;
+struct InRuns {
+    /// The second put waits for one of rank 2.
+    late: bool,
+}
 /// Too long for an eager message.
 const RUN: u64 = 15_000;
+/// Short enough for one.
+const WORD: u64 = 8;
 
 impl Plan for InRuns {
     fn algorithm(&self) -> &'static str {
         "in runs"
     }
     fn size(&self) -> u32 {
-        2
+        if self.late { 3 } else { 2 }
     }
     fn rounds(&self) -> u32 {
         2
     }
     fn counters(&self, _: u32) -> u32 {
-        2
+        3
     }
     fn sizes(&self, _: u32) -> Sizes {
-        Sizes { input: 3 * RUN, output: 3 * RUN, ..Sizes::default() }
+        Sizes { input: 3 * RUN, output: 3 * RUN + WORD, ..Sizes::default() }
     }
     fn steps(&self, rank: u32) -> Box<dyn Iterator<Item = Step> + '_> {
+        let places = |piece| [Region::Input, Region::Output].map(|region| Place::new(region, piece * RUN));
+        let word = [Place::new(Region::Input, 0), Place::new(Region::Output, 3 * RUN)];
+        if rank == 2 {
+            return Box::new(std::iter::once(Step::put(0, 0, word[0], word[1], WORD, Wait::NONE, 2)));
+        }
+        let awaited = (rank == 0 && self.late).then(|| Step::expect(0, 2, word[0], word[1], WORD, 2));
         // Not in the order in which they lie: they are not made one put.
-        Box::new([(0, 2), (0, 0), (1, 1)].into_iter().map(move |(round, piece)| {
-            let [source, target] =
-                [Region::Input, Region::Output].map(|region| Place::new(region, piece * RUN));
+        let runs = [(0, 2, false), (0, 0, self.late), (1, 1, false)].into_iter();
+        let runs = runs.map(move |(round, piece, waits)| {
+            let ([source, target], wait) = (places(piece), if waits { Wait::once(2) } else { Wait::NONE });
             match rank {
-                0 => Step::put(round, 1, source, target, RUN, Wait::NONE, round),
+                0 => Step::put(round, 1, source, target, RUN, wait, round),
                 _ => Step::expect(round, 0, source, target, RUN, round),
             }
-        }))
+        });
+        Box::new(awaited.into_iter().chain(runs))
     }
 }
 
-/// What is left of a message does not wait for the acknowledgement of its begin: that stands behind what the peer itself puts, while our link is idle.
-#[test]
-fn the_window_lets_messages_go_whole() {
-    // It grows to twice its size for long puts, and two are too many for that.
-    let narrow = RUN * 3 / 4;
-    let mut world: Vec<_> =
-        engines(2, narrow, Borrow::Direct).into_iter().map(|engine| enters(engine, &InRuns)).collect();
-    assert!(!goes_on(&mut world[1]), "nothing has come");
-    goes_on(&mut world[0]);
-    assert_eq!(world[0].0.stats().puts, 2, "the message, and nothing of the next round");
+/// It grows to twice its size for long puts, and two are too many for that.
+const NARROW: u64 = RUN * 3 / 4;
+
+fn end(world: &mut [Entered]) {
     let mut left = 100;
     while !world.iter_mut().map(goes_on).fold(true, |a, b| a & b) {
         left -= 1;
         assert!(left > 0, "it does not end");
     }
     assert_eq!(world[0].0.stats().puts, 3);
+}
+
+/// What is left of a message does not wait for the acknowledgement of its begin: that stands behind what the peer itself puts, while our link is idle.
+#[test]
+fn the_window_lets_messages_go_whole() {
+    let engines = engines(2, NARROW, Borrow::Direct).into_iter();
+    let mut world: Vec<_> = engines.map(|engine| enters(engine, &InRuns { late: false })).collect();
+    assert!(!goes_on(&mut world[1]), "nothing has come");
+    goes_on(&mut world[0]);
+    assert_eq!(world[0].0.stats().puts, 2, "the message, and nothing of the next round");
+    end(&mut world);
+}
+
+/// Pieces that become ready one after the other do not fill the queues.
+#[test]
+fn the_window_holds_what_becomes_ready_later() {
+    let plan = InRuns { late: true };
+    let mut engines = engines(3, NARROW, Borrow::Direct).into_iter();
+    let mut world: Vec<_> = engines.by_ref().take(2).map(|engine| enters(engine, &plan)).collect();
+    goes_on(&mut world[0]);
+    assert_eq!(world[0].0.stats().puts, 1);
+    world.extend(engines.map(|engine| enters(engine, &plan)));
+    assert!(!goes_on(&mut world[0]));
+    assert_eq!(world[0].0.stats().puts, 1, "it is ready, and nothing is acknowledged");
+    end(&mut world);
 }
 
 /// A rank in an operation, and what its memory is in.

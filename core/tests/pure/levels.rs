@@ -108,6 +108,8 @@ fn levels_spare_the_links_between_groups() {
                 let others = u64::from(nodes / group - 1);
                 let needed = others * point.bytes * if operation == Operation::Allreduce { 2 } else { 1 };
                 assert_eq!(levels.1, needed, "{name}");
+                // Halving knows nothing of groups, and puts no more.
+                assert!(operation != Operation::Allreduce || bine.1 == needed, "{name}");
                 // A reduce is ahead without a taper, too; for what else goes over the flat graph as fast as a node's link carries it the taper must bind.
                 if taper == 4 || operation == Operation::Reduce {
                     assert!(levels.0 < bine.0 && levels.0 < flat.0, "{name}");
@@ -234,6 +236,27 @@ fn pairwise_alltoalls_have_the_price_of_their_time() {
             let (took, _) = time(tape(Operation::Alltoall, "pairwise", &a(point)), point);
             let ratio = line.cost(&a(point), &point.machine()).ns / took as f64;
             assert!((0.9..1.1).contains(&ratio), "{point:?}: {ratio:.3}");
+        }
+    }
+}
+
+/// The price of an allreduce by halving is near its time on the simulator, whatever part of the ranks a group has; it is higher where ranks of a group do
+/// not follow each other.
+#[test]
+fn allreduces_by_halving_have_the_price_of_their_time() {
+    let line = algorithm(Operation::Allreduce, "halving").unwrap();
+    for (nodes, group) in [(16, 8), (16, 2), (16, 16), (64, 16), (64, 8)] {
+        for (taper, bytes) in [(1, 64 << 10), (1, 8 << 20), (4, 64 << 10), (4, 8 << 20)] {
+            let point = Point { nodes, group, taper, bytes, latency_ns: 0 };
+            let (a, machine) = (point.arguments(Operation::Allreduce), point.machine().in_turns());
+            let mut clock = Clock::new(tape(Operation::Allreduce, "halving", &a), machine);
+            while clock.run(u64::MAX) {}
+            let price = line.cost(&a, &machine).ns;
+            let ratio = price / clock.time_ns() as f64;
+            assert!((0.9..1.1).contains(&ratio), "{point:?}: {ratio:.3}");
+            let groups = nodes / group;
+            let cyclic = Arguments { groups: (0..nodes).map(|node| node % groups).collect(), ..a };
+            assert!(taper == 1 || groups == 1 || line.cost(&cyclic, &machine).ns > price, "{point:?}");
         }
     }
 }

@@ -96,7 +96,11 @@ fn allreduce() {
             for in_place in [false, true] {
                 let case = (bytes, element, in_place);
                 let goal = Fold::allreduce(p, bytes, element, in_place);
-                for way in [Way::Circulant, Way::Ring] {
+                for way in [Way::Circulant, Way::Ring, Way::Bine, Way::Halving] {
+                    if matches!(way, Way::Bine | Way::Halving) && !p.is_power_of_two() {
+                        Scattered::new(p, bytes, element, in_place, way).unwrap_err();
+                        continue;
+                    }
                     if way == Way::Ring && p > 16 && random.below(12) > 0 {
                         continue;
                     }
@@ -357,6 +361,8 @@ fn bad_arguments_are_errors() {
     Scattered::new(4, u64::MAX / 8 * 8, 8, false, Way::Ring).unwrap_err();
     ReduceScatter::new(&[8, 9], 8, Way::Ring).unwrap_err();
     ReduceScatter::new(&[], 8, Way::Ring).unwrap_err();
+    ReduceScatter::new(&[8; 4], 8, Way::Halving).unwrap_err();
+    ReduceScatter::block(4, 8, 8, Way::Halving).unwrap_err();
     ReduceScatter::block(1 << 20, 1 << 60, 8, Way::Circulant).unwrap_err();
     Direct::new(0, Results::Everywhere, 8, 8, None, false).unwrap_err();
     Direct::new(4, Results::At(4), 8, 8, None, false).unwrap_err();

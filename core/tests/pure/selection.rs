@@ -54,8 +54,8 @@ fn prices_are_near_the_simulator(judged: &[Judged]) {
     let at = |share: usize| ratios[(ratios.len() - 1) * share / 100];
     let [low, median, high] = [5, 50, 95].map(at);
     println!("price/simulated {low:.2} (5 %), {median:.2}, {high:.2} (95 %) of {} prices", ratios.len());
-    // Circulant reductions of equal pieces are priced a quarter over the simulator, allgathers by way of several peers 7 %: they were measured so.
-    assert!(low > 0.8 && high < 1.35 && (median - 1.0).abs() < 0.03);
+    // Circulant reductions of equal pieces and allgathers by way of several peers are priced 7 % over the simulator: they were measured so.
+    assert!(low > 0.8 && high < 1.3 && (median - 1.0).abs() < 0.03);
 }
 
 #[test]

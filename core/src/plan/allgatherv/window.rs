@@ -188,8 +188,8 @@ pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
 /// Rounds of these distances and owners. Of unequal contributions each waits for the heaviest message.
 pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
     if a.is_regular() {
-        let turns = path.alike_in_turns();
-        return overlapping(a, widths, turns, path);
+        let times = path.at_once();
+        return overlapping(a, widths, times, path);
     }
     for (distance, width) in widths {
         path.hop(distance, 1.0, path.turns() * float(a.heaviest(width)));

@@ -24,7 +24,7 @@ pub(in crate::plan) const CIRCULANT: Algorithm =
     })
     .commutative()
     .receives(core::pieces_twice)
-    .costs(circulant_cost)
+    .costs(|a, path| circulant_cost(a, path.alike_in_turns(), path))
     .ordered(order::PIECEWISE);
 
 pub(in crate::plan) const RING: Algorithm = line(
@@ -56,23 +56,30 @@ fn build(a: &Arguments, way: Way) -> Result<Box<dyn Plan>> {
     Ok(Box::new(Scattered::new(a.size, a.bytes, a.element, a.in_place, way)?))
 }
 
-/// The two halves.
-pub(in crate::plan) fn circulant_cost(a: &Arguments, path: &mut Path<'_>) {
-    core::cost(a, path);
+/// The two halves; the first takes links `turns` times as long as its bytes.
+pub(in crate::plan) fn circulant_cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
+    core::cost(a, turns, path);
     let (some, piece) = core::pieces(a);
     let rounds = f64::from(q(a.size));
     path.over(&skips(a.size), rounds, rounds, a.others().min(some) * piece);
 }
 
-/// A half each way over each dimension of the hypercube, the shortest over the longest.
+/// A half each way over each dimension of the hypercube, the shortest message over the longest distance.
 fn halving_cost(a: &Arguments, path: &mut Path<'_>) {
     let (some, piece) = core::pieces(a);
+    let machine = path.machine();
+    let in_order = in_blocks(&a.nodes, machine.per_node) && in_blocks(&a.groups, machine.group_ranks());
     for k in (0..q(a.size)).rev() {
         let (distance, bytes) = (a.size >> (k + 1), f64::from(1 << k).min(some) * piece);
-        path.exchange(distance, bytes);
+        path.exchange(distance, in_order, bytes);
         path.reduce(bytes);
-        path.exchange(distance, bytes);
+        path.exchange(distance, in_order, bytes);
     }
+}
+
+/// Whether ranks of a node or group follow each other, that many of each; so it is where nothing is known of them.
+fn in_blocks(of: &[u32], ranks: u32) -> bool {
+    of.chunks(ranks.max(1) as usize).all(|block| block.iter().all(|at| *at == block[0]))
 }
 
 fn ring_cost(a: &Arguments, path: &mut Path<'_>) {

@@ -86,7 +86,7 @@ fn among(a: &Arguments, nodes: &Nodes, bytes: u64) -> u64 {
 
 /// Among nodes or lanes; what runs beside it is counted there.
 fn scattered_cost(a: &Arguments, path: &mut Path<'_>) {
-    scattered::circulant_cost(a, path);
+    scattered::circulant_cost(a, 1.0, path);
 }
 
 /// Each piece that comes is passed on in the node while others come.

@@ -44,7 +44,7 @@ pub(in crate::plan) const BINE: Algorithm = line(
 .ordered(order::PIECEWISE);
 
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    core::cost(a, path);
+    core::cost(a, path.alike_in_turns(), path);
     let (some, piece) = core::pieces(a);
     path.alone(|path| {
         path.over(&powers(a.size), floor_log(a.size).into(), q(a.size).into(), a.others().min(some) * piece)

@@ -20,7 +20,7 @@
 //! Association and order of the ranks differ from piece to piece, but there is one result: the same bits
 //! for every rank that gets it, and for every run with the same p and pieces.
 
-use crate::error::Result;
+use crate::error::{Result, argument};
 use crate::plan::partial::{Held, Pieces, Sketch, plus, slot_align};
 use crate::plan::registry::Arguments;
 use crate::plan::registry::cost::{Path, float};
@@ -46,10 +46,10 @@ pub(in crate::plan) fn pieces_twice(a: &Arguments) -> u64 {
     2 * u64::from(a.size.saturating_sub(1)) * Pieces::even(a.bytes, a.element, a.size.max(1)).largest()
 }
 
-/// The circulant reduce-scatter of [`pieces`].
-pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
+/// The circulant reduce-scatter of [`pieces`], where links take so many times as long as the bytes.
+pub(in crate::plan) fn cost(a: &Arguments, turns: f64, path: &mut Path<'_>) {
     let (some, piece) = pieces(a);
-    let (graph, turns) = (Circulant::new(a.size.max(1)), path.alike_in_turns());
+    let graph = Circulant::new(a.size.max(1));
     for k in (0..graph.q()).rev() {
         let width = f64::from(graph.skip(k + 1) - graph.skip(k)).min(some);
         path.hop(graph.skip(k), 1.0, turns * width * piece);
@@ -66,7 +66,7 @@ pub enum Way {
     Ring,
     /// log2 p rounds on the Bine butterfly; p is a power of two.
     Bine,
-    /// log2 p rounds on the hypercube, the longest messages to neighbours; p is a power of two. Rank r has piece [`Core::piece`].
+    /// log2 p rounds on the hypercube, the longest messages to neighbours; p is a power of two. Rank r has the piece whose number is r with its bits reversed.
     Halving,
 }
 
@@ -78,6 +78,16 @@ impl Way {
             Self::Bine | Self::Halving => dimension(size).map(|_| ()),
             Self::Circulant | Self::Ring => Ok(()),
         }
+    }
+
+    /// # Errors
+    /// If it is not a way among `size` ranks in which rank r gets piece r.
+    pub(crate) fn scatters(self, size: u32) -> Result<()> {
+        if self == Self::Halving {
+            return Err(argument("a reduce-scatter by halving: its ranks get pieces of other ranks")
+                .help("it is for an allreduce; circulant, bine and ring give each rank its own piece"));
+        }
+        self.check(size)
     }
 
     /// The name of plans that are made of it.

@@ -112,10 +112,10 @@ impl ReduceScatter {
     /// Rank j gets `counts[j]` bytes.
     ///
     /// # Errors
-    /// If there are no or too many ranks, or no whole elements.
+    /// If there are no or too many ranks, or no whole elements; by [`Way::Halving`], and if that is no way among so many ranks.
     pub fn new(counts: &[u64], element: u64, way: Way) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
-        way.check(size)?;
+        way.scatters(size)?;
         let pieces = Pieces::given(counts)?;
         for &count in counts {
             check("reduce_scatter", size, count, element)?;
@@ -127,10 +127,10 @@ impl ReduceScatter {
     /// Every rank gets `count` bytes.
     ///
     /// # Errors
-    /// If there are no or too many ranks, or no whole elements.
+    /// As [`ReduceScatter::new`].
     pub fn block(size: u32, count: u64, element: u64, way: Way) -> Result<Self> {
         check("reduce_scatter_block", size, count, element)?;
-        way.check(size)?;
+        way.scatters(size)?;
         let bytes = count.saturating_mul(size.into());
         check("reduce_scatter_block", size, bytes, 1)?;
         let pieces = Pieces::Equal { count, parts: size };

@@ -57,6 +57,8 @@ pub struct Path<'a> {
     size: u32,
     /// One rank of a node puts at a time.
     alone: bool,
+    /// Puts stay within groups of nodes.
+    within_group: bool,
     /// One rank moves all bytes.
     one: bool,
     /// One rank puts or gets, and the others wait.
@@ -79,6 +81,7 @@ impl<'a> Path<'a> {
             machine,
             size,
             alone: false,
+            within_group: false,
             one: false,
             others_wait: false,
             relays: 1.0,
@@ -174,7 +177,7 @@ impl<'a> Path<'a> {
     /// How many times as long as their bytes the puts of many ranks to one take that come at the same time, where each rank has a node to
     /// itself and links carry them in turns.
     pub(in crate::plan) fn at_once(&self) -> f64 {
-        let in_turns = self.machine.per_node < 2 && self.machine.turn_bytes < u64::MAX;
+        let in_turns = self.machine.per_node < 2 && self.machine.turn_bytes < u64::MAX && self.size > 2;
         if in_turns { rules::AT_ONCE } else { 1.0 }
     }
 
@@ -252,6 +255,7 @@ impl<'a> Path<'a> {
     /// once, of a node's ranks as many as the distance leave it, all together over one link, and of a group's nodes likewise.
     fn link(&self, distance: u32) -> (f64, f64, f64) {
         let Machine { wire, near, per_node, groups, .. } = self.machine;
+        let groups = if self.within_group { &Groups::NONE } else { groups };
         let distance = distance.min(self.size.saturating_sub(distance)).max(1);
         let beta = |wire: &LogGp| float(wire.byte_ps) / 1000.0;
         if *per_node > 0 && self.size <= *per_node {
@@ -310,16 +314,16 @@ impl<'a> Path<'a> {
     }
 
     /// A message of `bytes` bytes each way between ranks whose numbers differ in one bit, of which this distance is the value. Where nodes or groups of
-    /// nodes have a power of two of ranks, it stays within them if it goes less far.
-    pub(in crate::plan) fn exchange(&mut self, distance: u32, bytes: f64) {
+    /// nodes have a power of two of ranks, `in_order`, it stays within them if it goes less far.
+    pub(in crate::plan) fn exchange(&mut self, distance: u32, in_order: bool, bytes: f64) {
         let machine = *self.machine;
-        let stays_in = |ranks: u32| ranks.is_power_of_two() && distance < ranks;
+        let stays_in = |ranks: u32| in_order && ranks.is_power_of_two() && distance < ranks;
         if stays_in(machine.per_node) && machine.per_node < self.size {
             self.near(1.0, 1.0, bytes);
         } else if stays_in(machine.group_ranks()) {
-            self.on(&Machine { groups: Groups::NONE, ..machine }, self.size, |path| {
-                path.hop(distance, 1.0, bytes)
-            });
+            self.within_group = true;
+            self.hop(distance, 1.0, bytes);
+            self.within_group = false;
         } else {
             self.hop(distance, 1.0, bytes);
         }

@@ -212,7 +212,7 @@ pub(super) fn allreduce(a: &Arguments, groups: &Nodes, path: &mut Path<'_>) {
     let share = a.bytes.div_ceil(groups.least().into());
     let among = Arguments { size: groups.count(), bytes: share, ..a.clone() };
     let far = between(path);
-    path.among(groups.count(), far, |path| scattered::circulant_cost(&among, path));
+    path.among(groups.count(), far, |path| scattered::circulant_cost(&among, 1.0, path));
     let (others, share) = (others(groups), float(share));
     path.among(groups.size(), wire, |path| {
         // A put for each round that brings some.
