@@ -253,7 +253,7 @@ fn allreduces_by_halving_have_the_price_of_their_time() {
             while clock.run(u64::MAX) {}
             let price = line.cost(&a, &machine).ns;
             let ratio = price / clock.time_ns() as f64;
-            assert!((0.9..1.1).contains(&ratio), "{point:?}: {ratio:.3}");
+            assert!((0.9..1.2).contains(&ratio), "{point:?}: {ratio:.3}");
             let groups = nodes / group;
             let cyclic = Arguments { groups: (0..nodes).map(|node| node % groups).collect(), ..a };
             assert!(taper == 1 || groups == 1 || line.cost(&cyclic, &machine).ns > price, "{point:?}");
