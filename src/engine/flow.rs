@@ -1,6 +1,6 @@
 //! Flow control: which put may go next.
 //!
-//! The lowest round first; within a window on what the receivers have not acknowledged, and messages of several puts as a whole; where the operation is
+//! The lowest round first; within a window on what the receivers have not acknowledged, and beyond it the rest of a message that was ready with a put of it; where the operation is
 //! longer than a quarter of the window, in order from the start; and where it folds, not far ahead of what comes.
 
 use super::core::Core;

@@ -233,6 +233,9 @@ fn the_window_holds_what_becomes_ready_later() {
     world.extend(engines.map(|engine| enters(engine, &plan)));
     assert!(!goes_on(&mut world[0]));
     assert_eq!(world[0].0.stats().puts, 1, "it is ready, and nothing is acknowledged");
+    goes_on(&mut world[1]);
+    goes_on(&mut world[0]);
+    assert_eq!(world[0].0.stats().puts, 2, "it is acknowledged");
     end(&mut world);
 }
 

@@ -256,7 +256,10 @@ fn allreduces_by_halving_have_the_price_of_their_time() {
             assert!((0.9..1.2).contains(&ratio), "{point:?}: {ratio:.3}");
             let groups = nodes / group;
             let cyclic = Arguments { groups: (0..nodes).map(|node| node % groups).collect(), ..a };
-            assert!(taper == 1 || groups == 1 || line.cost(&cyclic, &machine).ns > price, "{point:?}");
+            // Long messages then cross, too.
+            let least = if bytes > 1 << 20 { 1.5 } else { 1.05 };
+            let dear = line.cost(&cyclic, &machine).ns / price;
+            assert!(taper == 1 || groups == 1 || dear > least, "{point:?}: {dear:.3}");
         }
     }
 }

@@ -79,7 +79,7 @@ fn halving_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// Whether ranks of a node or group follow each other, that many of each; so it is where nothing is known of them.
 fn in_blocks(of: &[u32], ranks: u32) -> bool {
-    of.chunks(ranks.max(1) as usize).all(|block| block.iter().all(|at| *at == block[0]))
+    ranks < 2 || of.chunks(ranks as usize).all(|block| block.iter().all(|at| *at == block[0]))
 }
 
 fn ring_cost(a: &Arguments, path: &mut Path<'_>) {

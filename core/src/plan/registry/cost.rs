@@ -177,8 +177,7 @@ impl<'a> Path<'a> {
     /// How many times as long as their bytes the puts of many ranks to one take that come at the same time, where each rank has a node to
     /// itself and links carry them in turns.
     pub(in crate::plan) fn at_once(&self) -> f64 {
-        let in_turns = self.machine.per_node < 2 && self.machine.turn_bytes < u64::MAX && self.size > 2;
-        if in_turns { rules::AT_ONCE } else { 1.0 }
+        if self.in_turns() > 1.0 { rules::AT_ONCE } else { 1.0 }
     }
 
     /// Says how many blocks there are.
@@ -314,7 +313,7 @@ impl<'a> Path<'a> {
     }
 
     /// A message of `bytes` bytes each way between ranks whose numbers differ in one bit, of which this distance is the value. Where nodes or groups of
-    /// nodes have a power of two of ranks, `in_order`, it stays within them if it goes less far.
+    /// nodes have a power of two of ranks, `in_order`, it stays within them if it goes less far. Where they are not in order, each is taken to leave them.
     pub(in crate::plan) fn exchange(&mut self, distance: u32, in_order: bool, bytes: f64) {
         let machine = *self.machine;
         let stays_in = |ranks: u32| in_order && ranks.is_power_of_two() && distance < ranks;
@@ -325,7 +324,8 @@ impl<'a> Path<'a> {
             self.hop(distance, 1.0, bytes);
             self.within_group = false;
         } else {
-            self.hop(distance, 1.0, bytes);
+            let leaves = if in_order { 0 } else { machine.per_node.max(machine.group_ranks()) };
+            self.hop(distance.max(leaves), 1.0, bytes);
         }
     }
 
@@ -351,9 +351,9 @@ impl<'a> Path<'a> {
         self.others_wait = before;
     }
 
-    /// By how much rounds of unequal messages take longer than their bytes.
+    /// By how much rounds of unequal messages take longer than their bytes. Two ranks have one peer each.
     pub(in crate::plan) fn turns(&self) -> f64 {
-        if self.machine.turn_bytes < u64::MAX { rules::IN_TURNS } else { 1.0 }
+        if self.machine.turn_bytes < u64::MAX && self.size > 2 { rules::IN_TURNS } else { 1.0 }
     }
 
     /// Bytes by which whole vectors come later down the ranks that have early what they send: there `rounds` puts of `bytes` bytes are
