@@ -235,7 +235,7 @@ fn the_window_holds_what_becomes_ready_later() {
     assert_eq!(world[0].0.stats().puts, 1, "it is ready, and nothing is acknowledged");
     goes_on(&mut world[1]);
     goes_on(&mut world[0]);
-    assert_eq!(world[0].0.stats().puts, 2, "it is acknowledged");
+    assert!(world[0].0.stats().puts > 1, "it is acknowledged");
     end(&mut world);
 }
 
