@@ -80,6 +80,7 @@ pub(super) fn pieces_once(a: &Arguments) -> u64 {
     u64::from(a.size.saturating_sub(1)) * a.bytes
 }
 
+/// On links that carry messages in turns.
 fn by_rounds(a: &Arguments, path: &mut Path<'_>) {
     let turns = if a.is_regular() { path.alike_in_turns() } else { path.in_turns() };
     cost(a, turns, path);
@@ -112,7 +113,7 @@ impl ReduceScatter {
     /// Rank j gets `counts[j]` bytes.
     ///
     /// # Errors
-    /// If there are no or too many ranks, or no whole elements; by [`Way::Halving`], and if that is no way among so many ranks.
+    /// If there are no or too many ranks for this way, or no whole elements. [`Way::Halving`] is always an error: it leaves ranks with the pieces of others.
     pub fn new(counts: &[u64], element: u64, way: Way) -> Result<Self> {
         let size = u32::try_from(counts.len()).unwrap_or(u32::MAX);
         way.scatters(size)?;
