@@ -2,7 +2,7 @@
 //!
 //! A registry line's `Formula` walks its critical path on a [`Path`], which adds up a [`Cost`] by the rules of the
 //! [simulator](crate::plan::price): a put holds a link for o + β·bytes and arrives L later; reductions take
-//! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree) O(p)
+//! γ per byte and copies a fixed time. Irregular counts cost O(p log p), all else O(log p) or (the circulant tree, halving among nodes) O(p)
 //! of the cheapest kind; no plan is made. `core/tests/pure/selection.rs` holds the formulas against the simulator.
 //!
 //! Only + − × ÷, maxima and square roots on numbers that all ranks know alike: the same bits on every rank.
@@ -169,7 +169,7 @@ impl<'a> Path<'a> {
     }
 
     /// The same of messages that are all alike, which only links between groups of nodes carry in turns: those of ranks that are not equally far. On links of
-    /// their own ranks keep in step in most calls, but not in all. (A reduce-scatter of 1 MB by 16 ranks without latency: 75.6 ms at best, 86 in the median; round a ring 74.9.)
+    /// their own ranks keep in step in some calls only. (A reduce-scatter of 1 MB by 16 ranks without latency: 75.6 ms at best, 86 in the median; round a ring 74.9.)
     pub(in crate::plan) fn alike_in_turns(&self) -> f64 {
         if self.machine.groups.nodes > 0 { self.in_turns() } else { self.at_once() }
     }
