@@ -1,7 +1,7 @@
 //! Operators on elements whose size is known at run time only.
 
 use super::operator::Side;
-use super::reducer::{Kernel, Reducer, fnv1a};
+use super::reducer::{Held, Kernel, Reducer, fnv1a};
 use super::types::Element;
 use crate::error::{Result, argument};
 use std::alloc::Layout;
@@ -64,7 +64,7 @@ impl Reducer {
         }
         let order = if commutative { "commutative" } else { "ordered" };
         let hash = fnv1a(format!("raw/{size}/{align}/{order}/{name}").as_bytes());
-        Ok(Self(Arc::new(Raw { name, element, commutative, hash, function: f })))
+        Ok(Self(Held::Made(Arc::new(Raw { name, element, commutative, hash, function: f }))))
     }
 }
 

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Elements that are copied to aligned memory at a time.
 const STAGE: usize = 128;
@@ -29,86 +29,98 @@ const SMALL: usize = 32;
 /// # Ok::<(), circulant_core::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Reducer(pub(super) Arc<dyn Kernel>);
+pub struct Reducer(pub(super) Held);
+
+/// What a reducer does: made once for the process, so that nothing counts who has it, or by a caller.
+#[derive(Clone)]
+pub(super) enum Held {
+    Kept(&'static dyn Kernel),
+    Made(Arc<dyn Kernel>),
+}
 
 impl Reducer {
     /// `operator` on elements of type `T`.
     pub fn new<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
-        let kind = types::type_name::<T>();
-        let origin = if types::is_built_in::<O>() { "built in" } else { "user" };
-        let text = format!(
-            "{kind}/{}/{origin}/{}/{}",
-            size_of::<T>(),
-            if operator.commutative() { "commutative" } else { "ordered" },
-            operator.name(),
-        );
-        let rounds = ["sum", "prod"].contains(&operator.name())
-            && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
-        let exact = origin == "built in" && !rounds;
-        let hash = fnv1a(text.as_bytes());
-        Self(Arc::new(Typed { operator, kind, hash, exact, types: PhantomData::<fn(T)> }))
+        Self(Held::Made(Arc::new(Typed::<T, O>::new(operator))))
     }
 
-    /// As [`Reducer::new`], which allocates. An operator without state is made once and kept for its thread.
+    /// As [`Reducer::new`], which allocates. An operator without state is made once, and kept until the process ends.
     pub fn kept<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
+        type Kept = (TypeId, TypeId, &'static dyn Kernel);
+        static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         thread_local! {
-            static KEPT: RefCell<Vec<(TypeId, TypeId, Reducer)>> = const { RefCell::new(Vec::new()) };
+            /// Those that this thread has asked for.
+            static KNOWN: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
         }
         if size_of::<O>() > 0 {
             return Self::new::<T, O>(operator);
         }
         let key = (TypeId::of::<T>(), TypeId::of::<O>());
-        KEPT.with_borrow_mut(|kept| {
-            if let Some((_, _, reducer)) = kept.iter().find(|(t, o, _)| (*t, *o) == key) {
-                return reducer.clone();
-            }
-            let reducer = Self::new::<T, O>(operator);
-            kept.push((key.0, key.1, reducer.clone()));
-            reducer
-        })
+        let find = |kept: &[Kept]| kept.iter().find(|(t, o, _)| (*t, *o) == key).map(|(_, _, kernel)| *kernel);
+        if let Some(kernel) = KNOWN.with_borrow(|known| find(known)) {
+            return Self(Held::Kept(kernel));
+        }
+        // Ahead of the lock: what an operator says of itself is the caller's code.
+        let typed = Typed::<T, O>::new(operator);
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernel = find(&all).unwrap_or_else(|| {
+            let kernel: &'static dyn Kernel = Box::leak(Box::new(typed));
+            all.push((key.0, key.1, kernel));
+            kernel
+        });
+        KNOWN.with_borrow_mut(|known| known.push((key.0, key.1, kernel)));
+        Self(Held::Kept(kernel))
+    }
+
+    #[inline]
+    fn kernel(&self) -> &dyn Kernel {
+        match &self.0 {
+            Held::Kept(kernel) => *kernel,
+            Held::Made(kernel) => &**kernel,
+        }
     }
 
     /// The type of the elements.
     pub fn element_type(&self) -> Element {
-        self.0.element_type()
+        self.kernel().element_type()
     }
 
     /// Bytes of one element.
     pub fn element(&self) -> usize {
-        self.0.element()
+        self.kernel().element()
     }
 
     /// Whether the order of the operands is free.
     pub fn commutative(&self) -> bool {
-        self.0.commutative()
+        self.kernel().commutative()
     }
 
     /// Whether any order of operations gives the same bits: of built-in operators all but sums and products of
     /// floats and complex numbers. User operators are taken for inexact.
     pub fn exact(&self) -> bool {
-        self.0.exact()
+        self.kernel().exact()
     }
 
     /// The operator's name.
     pub fn name(&self) -> &str {
-        self.0.name()
+        self.kernel().name()
     }
 
     /// The type's name: as the tool knows it, or for other types as Rust does; "raw elements" of [`Reducer::raw`].
     pub fn type_name(&self) -> &'static str {
-        self.0.type_name()
+        self.kernel().type_name()
     }
 
     /// Whether [`Reducer::raw`] made it. Its function is never called for more elements than the collective call has.
     pub fn is_raw(&self) -> bool {
-        self.0.is_raw()
+        self.kernel().is_raw()
     }
 
     /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
     /// they disagree. User operators count by name, size of the element, its type (of raw ones: its alignment) and the
     /// commutative flag.
     pub fn hash(&self) -> u64 {
-        self.0.hash()
+        self.kernel().hash()
     }
 
     /// For calls whose buffers are bytes, of which each [`element()`](Self::element) are an element of the reducer: what is known of
@@ -139,7 +151,7 @@ impl Reducer {
                 "{name}: {t} bytes are no whole number of {kind} ({element} bytes each)"
             )));
         }
-        let run = || self.0.reduce(target, source, side);
+        let run = || self.kernel().reduce(target, source, side);
         catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(name, panic))
     }
 }
@@ -268,6 +280,24 @@ struct Typed<T, O> {
     types: PhantomData<fn(T)>,
 }
 
+impl<T: Pod, O: Operator<T> + 'static> Typed<T, O> {
+    fn new(operator: O) -> Self {
+        let kind = types::type_name::<T>();
+        let origin = if types::is_built_in::<O>() { "built in" } else { "user" };
+        let text = format!(
+            "{kind}/{}/{origin}/{}/{}",
+            size_of::<T>(),
+            if operator.commutative() { "commutative" } else { "ordered" },
+            operator.name(),
+        );
+        let rounds = ["sum", "prod"].contains(&operator.name())
+            && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
+        let exact = origin == "built in" && !rounds;
+        let hash = fnv1a(text.as_bytes());
+        Self { operator, kind, hash, exact, types: PhantomData }
+    }
+}
+
 impl<T: Pod, O: Operator<T>> Kernel for Typed<T, O>
 where
     Self: Send + Sync,
@@ -305,6 +335,7 @@ where
             && let Ok(target) = try_cast_slice_mut(target)
         {
             wide(
+                size_of_val::<[T]>(source),
                 #[inline(always)]
                 || self.operator.fold(target, source, side),
             );
@@ -316,14 +347,17 @@ where
     }
 }
 
-/// Runs `fold`, compiled for AVX2 where the processor has it. No bit depends on it: nothing is contracted or reordered.
+/// Runs `fold`, of vectors of so many bytes, compiled for AVX2 where the processor has it. No bit depends on it: nothing is contracted or reordered.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn wide(fold: impl FnOnce()) {
+fn wide(bytes: usize, fold: impl FnOnce()) {
     use fearless_simd::{Level, Simd};
     use std::sync::LazyLock;
+    /// A vector of AVX2: what is shorter fills none.
+    const VECTOR_BYTES: usize = 32;
     static LEVEL: LazyLock<Level> = LazyLock::new(Level::new);
-    match LEVEL.as_avx2() {
+    let avx2 = if bytes < VECTOR_BYTES { None } else { LEVEL.as_avx2() };
+    match avx2 {
         Some(avx2) => avx2.vectorize(fold),
         None => fold(),
     }
@@ -332,7 +366,7 @@ fn wide(fold: impl FnOnce()) {
 /// Elsewhere `fold` is compiled once, for the vectors that all processors of the architecture have.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn wide(fold: impl FnOnce()) {
+fn wide(_bytes: usize, fold: impl FnOnce()) {
     fold();
 }
 

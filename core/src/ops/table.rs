@@ -32,7 +32,7 @@ macro_rules! group {
             $($op: Operator<T>,)*
         {
             match op {
-                $(Op::$op => Some(|| Reducer::new::<T, _>($op)),)*
+                $(Op::$op => Some(|| Reducer::kept::<T, _>($op)),)*
                 #[allow(unreachable_patterns, reason = "a group may have all operators")]
                 _ => None,
             }

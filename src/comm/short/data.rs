@@ -157,11 +157,7 @@ impl Communicator {
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
-                let part = |member| 0..blocks.of(member).len();
-                run.all(part, |run, member| {
-                    run.attach_began(member)?;
-                    run.read(member, 0, &mut recv[blocks.of(member)])
-                })?;
+                run.receive_all(recv, |member| blocks.of(member))?;
                 run.attach_ended()
             },
         )
@@ -232,8 +228,7 @@ impl Communicator {
                 }
                 run.post_nothing()?;
                 keep(run, send, &mut recv[blocks.of(root)]);
-                let part = |member| 0..blocks.of(member).len();
-                run.all(part, |run, member| run.read(member, 0, &mut recv[blocks.of(member)]))
+                run.receive_all(recv, |member| blocks.of(member))
             },
         )
     }

@@ -1,6 +1,7 @@
 //! Long calls of two ranks, and long allreduces and allgathers of more: piece by piece, where they are not lent. Each piece is posted under a number of its own, so that the memory for posts is used again
 //! while the call goes on, and stays in the caches.
 
+use super::levels::At;
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
@@ -99,9 +100,10 @@ impl Run<'_, '_> {
     /// Reads what `member` [lends or posts](Run::lend_pieces).
     #[inline]
     pub(super) fn read_pieces(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
-        self.await_post(member)?;
-        self.attach_began(member)?;
-        if out.len() <= PIECE_BYTES || self.has_lent(member)? {
+        if out.len() <= PIECE_BYTES {
+            return self.receive(member, At::same(0), out);
+        }
+        if self.await_lent(member)? {
             return self.read(member, 0, out);
         }
         let (first, others) = out.split_at_mut(PIECE_BYTES);

@@ -380,11 +380,30 @@ impl Run<'_, '_> {
         part: impl Fn(usize) -> Range<usize>,
         mut body: impl FnMut(&mut Self, usize) -> Result<()>,
     ) -> Result<()> {
+        self.others(part, |run, member| {
+            run.await_post(member)?;
+            body(run, member)
+        })
+    }
+
+    /// As [`Run::all`], of posts that are read to these places of `recv`.
+    #[inline]
+    pub(super) fn receive_all(&mut self, recv: &mut [u8], place: impl Fn(usize) -> Range<usize>) -> Result<()> {
+        let part = |member| 0..place(member).len();
+        self.others(part, |run, member| run.receive(member, At::same(0), &mut recv[place(member)]))
+    }
+
+    /// As [`Run::all`], of what `body` waits for.
+    #[inline]
+    fn others(
+        &mut self,
+        part: impl Fn(usize) -> Range<usize>,
+        mut body: impl FnMut(&mut Self, usize) -> Result<()>,
+    ) -> Result<()> {
         let (mine, size) = (self.rank(), self.size());
         let member = |i: usize| (mine + 1 + i) % size;
         (0..size - 1).try_for_each(|i| {
             self.prefetch(i, size - 1, |i| (member(i), part(member(i))))?;
-            self.await_post(member(i))?;
             body(self, member(i))
         })?;
         self.met();
@@ -439,18 +458,33 @@ impl Run<'_, '_> {
     /// Waits until `member` has posted in this call, compares, and reads. (At once what mostly is so: a post that is there and lies in its slot.)
     #[inline(always)]
     pub(super) fn receive(&mut self, member: usize, at: At, out: &mut [u8]) -> Result<()> {
-        let (number, ours, mine) = (self.number, self.ours, self.rank());
+        let mine = self.rank();
         let posted = if member < mine { at.posted.saturating_sub(at.left_out) } else { at.posted };
-        if self.slots()?.take(member, number, ours, posted, out) {
+        if self.take_post(member, posted, out)? {
             self.done.arrivals += u64::from(member != mine);
-            self.done.copied_bytes += out.len() as u64;
             return Ok(());
         }
         if member != mine {
             self.await_post(member)?;
+            if self.take_post(member, posted, out)? {
+                return Ok(());
+            }
+            self.attach_began(member)?;
         }
         let lent = at.lent != posted && self.has_lent(member)?;
         self.read(member, if lent { at.lent } else { posted }, out)
+    }
+
+    /// Reads what `member` has posted, from byte `at` on, if that is there, is of this call, and lies in its slot. Nothing where cross-memory attach
+    /// is tried, which asks when it was there.
+    #[inline(always)]
+    fn take_post(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<bool> {
+        let (number, ours) = (self.number, self.ours);
+        let taken = self.attach.is_none() && self.slots()?.take(member, number, ours, at, out);
+        if taken {
+            self.done.copied_bytes += out.len() as u64;
+        }
+        Ok(taken)
     }
 
     /// As [`Run::read`], of what `member` is still writing.
