@@ -106,6 +106,7 @@ impl Communicator {
         Ok(buf)
     }
 
+    #[inline]
     pub(super) fn hold(&self) -> Result<Held<'_>> {
         self.lock.hold()
     }

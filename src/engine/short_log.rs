@@ -18,18 +18,18 @@ pub(crate) struct ShortArguments {
     pub(crate) operator: OperatorName,
 }
 
-/// The beginning of an operator's name; without one it is empty.
+/// The beginning of an operator's name, its first byte lowest; without one it is 0. (A number: bytes that are copied to memory one by one
+/// and read together right afterwards hold the processor up.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OperatorName([u8; MAX_NAME_BYTES]);
+pub(crate) struct OperatorName(u128);
 
 /// Bytes of a name that are kept. Chosen: those of all operators of the library fit.
-const MAX_NAME_BYTES: usize = 16;
+const MAX_NAME_BYTES: usize = size_of::<u128>();
 
 impl OperatorName {
     pub(crate) fn new(name: &str) -> Self {
-        let (mut bytes, len) = ([0; MAX_NAME_BYTES], name.len().min(MAX_NAME_BYTES));
-        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-        Self(bytes)
+        let kept = name.bytes().take(MAX_NAME_BYTES).enumerate();
+        Self(kept.fold(0, |all, (at, byte)| all | u128::from(byte) << (8 * at)))
     }
 }
 
@@ -43,7 +43,8 @@ impl ShortArguments {
         if let Some(bytes) = self.bytes {
             text.line("length", bytes / self.element.size().max(1));
         }
-        let name = String::from_utf8_lossy(&self.operator.0);
+        let name = self.operator.0.to_le_bytes();
+        let name = String::from_utf8_lossy(&name);
         match name.trim_end_matches('\0') {
             "" => {}
             name => text.line("operator", name),

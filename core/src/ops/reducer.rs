@@ -56,7 +56,8 @@ impl Reducer {
             return Self::new::<T, O>(operator);
         }
         let key = (TypeId::of::<T>(), TypeId::of::<O>());
-        let find = |kept: &[Kept]| kept.iter().find(|(t, o, _)| (*t, *o) == key).map(|(_, _, kernel)| *kernel);
+        let find =
+            |kept: &[Kept]| kept.iter().find(|(t, o, _)| (*t, *o) == key).map(|(_, _, kernel)| *kernel);
         if let Some(kernel) = KNOWN.with_borrow(|known| find(known)) {
             return Self(Held::Kept(kernel));
         }

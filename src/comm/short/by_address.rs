@@ -19,7 +19,7 @@ impl Run<'_, '_> {
 
     /// Whether `member` has posted by address.
     pub(super) fn has_posted_by_address(&mut self, member: usize) -> Result<bool> {
-        let number = self.number();
+        let number = self.number;
         Ok(matches!(self.slots()?.place(member, number), Place::Lent(lent) if lent.is_unmapped()))
     }
 
@@ -34,7 +34,7 @@ impl Run<'_, '_> {
     #[inline]
     pub(super) fn attach_began(&mut self, other: usize) -> Result<()> {
         if let Some(mut attach) = self.attach {
-            let (number, state) = (self.number(), self.state()?);
+            let (number, state) = (self.number, self.state()?);
             if let Some(choices) = &mut state.choices {
                 choices.began(&state.slots, (other, number), &mut attach);
             }

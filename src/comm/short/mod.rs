@@ -15,7 +15,7 @@
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
 //! | `cross_memory.rs`, `by_address.rs` | whether two ranks' long posts are copied by the kernel; calls that find out |
 //! | `parts.rs` | reductions of which each rank folds a part |
-//! | `run.rs` | what they are made of: posting, waiting, reading |
+//! | `run.rs`, `reading.rs` | what they are made of: posting and waiting; reading |
 //! | `halving.rs`, `levels.rs` | folds of few bytes; contributions and partial results of a fold |
 //! | `blocks.rs` | where blocks stand |
 //! | `state.rs`, `setup.rs` | slots and what was done in them; which communicators and operations have short calls |
@@ -31,6 +31,7 @@ mod halving;
 mod levels;
 mod parts;
 mod pieces;
+mod reading;
 mod run;
 mod setup;
 mod state;

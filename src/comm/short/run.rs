@@ -1,7 +1,6 @@
 //! A short call under way: posting, waiting for the other members, and reading what they have posted.
 
 use super::cross_memory::Attach;
-use super::levels::At;
 use super::state::{EARLIER, ShortState};
 use crate::buffer::Wire;
 use crate::comm::collective::Collective;
@@ -9,7 +8,7 @@ use crate::comm::communicator::Communicator;
 use crate::comm::context::Context;
 use crate::comm::lock::Held;
 use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::hash::Fnv;
 use crate::ops::{Element, Reducer};
 use crate::transport::Lent;
@@ -21,11 +20,6 @@ use std::ops::Range;
 const FLAG_SPINS: u32 = 128;
 /// A wait of fewer turns of the engine is short: about a millisecond, a time slice of the kernel's scheduler.
 const SHORT_WAIT_TURNS: u32 = 16;
-/// Posts that are prefetched while one is read. Chosen: with 2 and with 16, calls of 12 and 16 ranks with a core each took up to 1.1 times as long.
-const READ_AHEAD: usize = 4;
-/// Turns of the engine, at most, until the error of a rank that has closed its endpoint is known here. Chosen: the transport looks for closed endpoints once in 64
-/// polls that found nothing.
-const CLOSING_TURNS: u32 = 1000;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
 
@@ -72,8 +66,8 @@ pub(super) struct Run<'a, 'b> {
     pub(super) meta: Meta,
     /// The call's arguments, for ranks that made another one.
     shape: Shape<'a>,
-    number: u64,
-    ours: Post,
+    pub(super) number: u64,
+    pub(super) ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
     threads: bool,
     /// The members that read what this rank has lent, and the last number under which it has.
@@ -114,8 +108,10 @@ impl Communicator {
         {
             return None;
         }
-        let mut held = match self.hold() {
-            Ok(held) => held,
+        let mut lock = self.hold();
+        // Where it lies: a copy would wait for the bytes that were written one by one.
+        let held = match lock {
+            Ok(ref mut held) => held,
             Err(e) => return Some(Err(e)),
         };
         let operation = shape.call.operation();
@@ -127,7 +123,7 @@ impl Communicator {
             return None;
         }
         held.log_short_call(shape.call.name(), shape.total);
-        Some(self.run_short(&mut held, slots, shape, arguments, body))
+        Some(self.run_short(held, slots, shape, arguments, body))
     }
 
     fn run_short<R>(
@@ -150,10 +146,11 @@ impl Communicator {
         let meta = Meta { name, code, call: context.next_call(), hash, rounds, bytes };
         let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
         let begun = held.engine.enter_short(&meta, brief)?;
-        let (number, ours) = match slots {
+        let (number, past) = match slots {
             Some(index) => held.short_calls.state(index)?.enter(meta.call.sequence, code, hash),
-            None => (0, Post { code, hash, past: 0 }),
+            None => (0, 0),
         };
+        let ours = Post { code, hash, past };
         let (threads, done) = (false, Counts::default());
         let (lent_to, attach) = (None, None);
         let mut run =
@@ -185,10 +182,6 @@ impl Run<'_, '_> {
 
     pub(super) fn state(&mut self) -> Result<&mut ShortState> {
         self.held.short_calls.state(self.slots.unwrap_or(usize::MAX))
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
     }
 
     pub(super) fn slots(&mut self) -> Result<&mut CallSlots> {
@@ -232,13 +225,6 @@ impl Run<'_, '_> {
     #[inline]
     pub(super) fn post_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
         self.post_pieces([&bytes[..ours.start], &bytes[ours.end..]].into_iter())
-    }
-
-    /// Reads the block of rank `of` out of what `member` [lends or posts](Run::lend_blocks), where all have the length of `out`.
-    #[inline]
-    pub(super) fn read_block(&mut self, member: usize, of: usize, out: &mut [u8]) -> Result<()> {
-        let left_out = usize::from(of > member && !self.has_lent(member)?);
-        self.read(member, (of - left_out) * out.len(), out)
     }
 
     /// As [`Run::lend`] to all; where these bytes cannot be lent, these pieces of them are posted one behind the other. Returns whether they are lent.
@@ -372,173 +358,6 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Each of the others, from the next rank on so that not all read the same one, when it has posted. Then all have met. `part` tells what is read
-    /// of a member's post.
-    #[inline]
-    pub(super) fn all(
-        &mut self,
-        part: impl Fn(usize) -> Range<usize>,
-        mut body: impl FnMut(&mut Self, usize) -> Result<()>,
-    ) -> Result<()> {
-        self.others(part, |run, member| {
-            run.await_post(member)?;
-            body(run, member)
-        })
-    }
-
-    /// As [`Run::all`], of posts that are read to these places of `recv`.
-    #[inline]
-    pub(super) fn receive_all(&mut self, recv: &mut [u8], place: impl Fn(usize) -> Range<usize>) -> Result<()> {
-        let part = |member| 0..place(member).len();
-        self.others(part, |run, member| run.receive(member, At::same(0), &mut recv[place(member)]))
-    }
-
-    /// As [`Run::all`], of what `body` waits for.
-    #[inline]
-    fn others(
-        &mut self,
-        part: impl Fn(usize) -> Range<usize>,
-        mut body: impl FnMut(&mut Self, usize) -> Result<()>,
-    ) -> Result<()> {
-        let (mine, size) = (self.rank(), self.size());
-        let member = |i: usize| (mine + 1 + i) % size;
-        (0..size - 1).try_for_each(|i| {
-            self.prefetch(i, size - 1, |i| (member(i), part(member(i))))?;
-            body(self, member(i))
-        })?;
-        self.met();
-        Ok(())
-    }
-
-    /// The `i`-th of `count` posts is about to be read: prefetches the next ones. `read` tells the member and the part of each.
-    #[inline]
-    pub(super) fn prefetch(
-        &mut self,
-        i: usize,
-        count: usize,
-        read: impl Fn(usize) -> (usize, Range<usize>),
-    ) -> Result<()> {
-        let (number, mine) = (self.number, self.rank());
-        let first = if i == 0 { 1 } else { i + READ_AHEAD };
-        for (member, part) in (first..count.min(i + READ_AHEAD + 1)).map(read) {
-            if member != mine {
-                self.slots()?.prefetch(member, number, part);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what `member` has posted, from byte `at` on.
-    #[inline]
-    pub(super) fn read(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
-        self.read_part_of(0, member, at, out)
-    }
-
-    /// As [`Run::read`], of a part of a result of `footprint` bytes.
-    #[inline]
-    pub(super) fn read_part_of(
-        &mut self,
-        footprint: usize,
-        member: usize,
-        at: usize,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let (number, end) = (self.number, at + out.len());
-        self.done.copied_bytes += out.len() as u64;
-        match self.slots()?.place(member, number) {
-            Place::Area(ready) if end <= ready => {
-                self.slots()?.read(member, number, at, out, footprint);
-                Ok(())
-            }
-            Place::Area(_) => self.read_parts(footprint, member, at, out),
-            Place::Lent(lent) => self.fetch(member, lent, at, (out, footprint as u64)),
-        }
-    }
-
-    /// Waits until `member` has posted in this call, compares, and reads. (At once what mostly is so: a post that is there and lies in its slot.)
-    #[inline(always)]
-    pub(super) fn receive(&mut self, member: usize, at: At, out: &mut [u8]) -> Result<()> {
-        let mine = self.rank();
-        let posted = if member < mine { at.posted.saturating_sub(at.left_out) } else { at.posted };
-        if self.take_post(member, posted, out)? {
-            self.done.arrivals += u64::from(member != mine);
-            return Ok(());
-        }
-        if member != mine {
-            self.await_post(member)?;
-            if self.take_post(member, posted, out)? {
-                return Ok(());
-            }
-            self.attach_began(member)?;
-        }
-        let lent = at.lent != posted && self.has_lent(member)?;
-        self.read(member, if lent { at.lent } else { posted }, out)
-    }
-
-    /// Reads what `member` has posted, from byte `at` on, if that is there, is of this call, and lies in its slot. Nothing where cross-memory attach
-    /// is tried, which asks when it was there.
-    #[inline(always)]
-    fn take_post(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<bool> {
-        let (number, ours) = (self.number, self.ours);
-        let taken = self.attach.is_none() && self.slots()?.take(member, number, ours, at, out);
-        if taken {
-            self.done.copied_bytes += out.len() as u64;
-        }
-        Ok(taken)
-    }
-
-    /// As [`Run::read`], of what `member` is still writing.
-    fn read_parts(&mut self, footprint: usize, member: usize, at: usize, out: &mut [u8]) -> Result<()> {
-        let (number, mut done) = (self.number, 0);
-        let ready = |slots: &CallSlots| match slots.place(member, number) {
-            Place::Area(ready) => ready.saturating_sub(at),
-            Place::Lent(_) => 0,
-        };
-        while done < out.len() {
-            let slots = self.slots()?;
-            let most = ready(slots).min(out.len());
-            if most > done {
-                slots.read(member, number, at + done, &mut out[done..most], footprint);
-                done = most;
-            } else {
-                self.turn(member, |slots| ready(slots) > done)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// As [`Run::read`], of bytes that `member` lends.
-    fn fetch(&mut self, member: usize, lent: Lent, at: usize, out: (&mut [u8], u64)) -> Result<()> {
-        let peer = self.world_rank(member);
-        let Some(transport) = self.held.engine.transport() else {
-            return Err(Error::new(ErrorKind::Aborted, "the endpoint is closed"));
-        };
-        let Err(error) = transport.fetch(peer, lent, at, out) else { return Ok(()) };
-        if error.kind() == ErrorKind::PeerLost {
-            // What it sent before it closed says why.
-            (0..CLOSING_TURNS).try_for_each(|_| self.progress(peer))?;
-        }
-        Err(error)
-    }
-
-    /// Shows our part of a result to the others.
-    pub(super) fn share(&mut self, part: &[u8]) -> Result<()> {
-        let number = self.number;
-        self.slots()?.share(number, part);
-        Ok(())
-    }
-
-    /// Reads the part that `member` shares, when it is there.
-    pub(super) fn read_part(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
-        let number = self.number;
-        while !self.slots()?.has_shared(member, number) {
-            self.turn(member, |slots| slots.has_shared(member, number))?;
-        }
-        self.done.copied_bytes += out.len() as u64;
-        self.slots()?.read_part(member, number, out);
-        Ok(())
-    }
-
     /// Waits until `member` has posted in this call, and compares.
     #[inline]
     pub(super) fn await_post(&mut self, member: usize) -> Result<()> {
@@ -589,7 +408,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes progress elsewhere, once, and answers a rank that asks what this call is.
-    fn progress(&mut self, peer: u32) -> Result<()> {
+    pub(super) fn progress(&mut self, peer: u32) -> Result<()> {
         self.held.engine.await_peer(&mut self.waiting, peer)?;
         if self.held.engine.arguments_requested(self.meta.call) {
             let text = self.describe();
@@ -606,7 +425,11 @@ impl Run<'_, '_> {
     /// Looks for `member` a few times, each time giving the core away; then makes progress elsewhere, once. (Out of line: `ci/instructions`
     /// counts calls without it.)
     #[inline(never)]
-    fn turn(&mut self, member: usize, mut ready: impl FnMut(&mut CallSlots) -> bool) -> Result<()> {
+    pub(super) fn turn(
+        &mut self,
+        member: usize,
+        mut ready: impl FnMut(&mut CallSlots) -> bool,
+    ) -> Result<()> {
         let engine = &self.held.engine;
         if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
             let before = self.waiting.turns() * FLAG_SPINS;

@@ -61,22 +61,22 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// A call begins: gives it a number that never comes again, and what a rank posts in it. All ranks see the same calls in
+    /// A call begins: gives it a number that never comes again, and the hash of all calls before it. All ranks see the same calls in
     /// the same order, so they give the same. Threads may post in another order than their calls began.
-    fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
+    fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, u64) {
         let low = u32::try_from(self.next & u64::from(u32::MAX)).unwrap_or(0);
         let ahead = sequence.wrapping_sub(low);
         debug_assert!(ahead < u32::MAX / 2, "call {sequence} has a number that a step of another took");
         let number = self.next + u64::from(ahead);
         self.next = number + 1;
         self.inside.push(number);
-        let post = Post { code, hash, past: self.past };
+        let past = self.past;
         self.log[usize::from(number.to_le_bytes()[0]) % SLOTS] = (number, code, hash);
-        let mut h = Fnv(self.past);
+        let mut h = Fnv(past);
         h.word(number);
         h.word(hash);
         self.past = h.0;
-        (number, post)
+        (number, past)
     }
 
     /// A call goes on under the next number, which no other call has; returns the lowest that a thread of ours may still be in.
@@ -162,7 +162,7 @@ impl ShortState {
     }
 
     /// As [`Calls::enter`].
-    pub(super) fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, Post) {
+    pub(super) fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, u64) {
         self.calls.enter(sequence, code, hash)
     }
 
@@ -260,9 +260,9 @@ mod tests {
         // second one leaves first.
         let mut first = Vec::new();
         for (sequence, hash) in [(0, 70), (1, 80), (2, 90)] {
-            let (number, post) = one.enter(sequence, 1, hash);
+            let (number, past) = one.enter(sequence, 1, hash);
             assert_eq!(one.leave(number), number + 1);
-            first.push(post);
+            first.push(past);
         }
         let (early, late) = (two.enter(0, 1, 70), two.enter(1, 1, 80));
         assert_eq!(two.leave(late.0), early.0, "what stands in the first call may still be read");
