@@ -4,10 +4,9 @@ use crate::status::{Status, given, guard, place, string};
 use crate::types::{Datatype, TypeNumber};
 use circulant::Result;
 use circulant::error::argument;
-use circulant::ops::{self, Op, Reducer, Type};
+use circulant::ops::{self, Op, Reducer};
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
 
 /// The predefined ones, in the order of their numbers, from 1 on. The numbers never change.
 const OPS: [Op; 12] = [
@@ -59,18 +58,6 @@ impl Call {
     }
 }
 
-/// A predefined reducer; made once, as that allocates.
-fn predefined(kind: Type, number: usize) -> Result<Reducer> {
-    static MADE: [[OnceLock<Reducer>; OPS.len()]; Type::ALL.len()] =
-        [const { [const { OnceLock::new() }; OPS.len()] }; Type::ALL.len()];
-    let made = &MADE[kind as usize][number];
-    if let Some(reducer) = made.get() {
-        return Ok(reducer.clone());
-    }
-    let reducer = ops::reducer(kind, OPS[number])?;
-    Ok(made.get_or_init(|| reducer).clone())
-}
-
 /// The operator `op` on elements of type `kind`.
 ///
 /// # Safety
@@ -85,7 +72,7 @@ pub(crate) unsafe fn reducer(op: *const Operator, number: TypeNumber) -> Result<
             let what = format!("{} is not defined on elements of {} bytes", OPS[at], kind.size);
             return Err(argument(what).help("make an operator for them by circulant_op_create"));
         };
-        return predefined(built_in, at);
+        return ops::reducer(built_in, OPS[at]);
     }
     // SAFETY: our caller's.
     let operator = unsafe { given("op", op)? };

@@ -15,7 +15,6 @@ use circulant::ops::{OnBytes, Op, Reducer, Type as Element, reducer};
 use std::alloc::Layout;
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
 
 /// The predefined operators of the MPI, and the reducers that stand for them.
 #[derive(Debug)]
@@ -23,8 +22,6 @@ pub(crate) struct Reducers {
     /// By handle; `None`: for one-sided calls only.
     predefined: Vec<(usize, Option<Op>)>,
     null: usize,
-    /// Of each element type each operator, once made.
-    kept: Vec<OnceLock<Reducer>>,
 }
 
 /// What a reduction combines, and how.
@@ -38,10 +35,10 @@ pub(crate) struct Reduction {
     laid_out: Option<isize>,
 }
 
-/// What combines: a reducer that is kept, or one for the call.
+/// What combines: a built-in reducer, or one for the call.
 #[derive(Debug)]
 enum By {
-    Kept(&'static Reducer),
+    BuiltIn(Reducer),
     Call(Reducer, #[allow(dead_code, reason = "it is held")] Outside),
 }
 
@@ -56,8 +53,7 @@ impl Reducers {
         let known = |op: &crate::abi::Op| Some((abi.predefined_op(op)?, op.by));
         let mut predefined: Vec<_> = PREDEFINED_OPS.iter().filter_map(known).collect();
         predefined.sort_by_key(|(handle, _)| *handle);
-        let kept = (0..Element::ALL.len() * Op::ALL.len()).map(|_| OnceLock::new()).collect();
-        Self { predefined, null: abi.op_null, kept }
+        Self { predefined, null: abi.op_null }
     }
 
     /// Whether the handle is an operator of MPI, or none.
@@ -87,11 +83,11 @@ impl Reducers {
             Err(_) => Whose::Mpis,
         };
         if let Whose::Ours(element, op) = by {
-            let reducer = self.ours(element, op)?;
+            let reducer = reducer(element, op)?;
             // That of a pair has padding.
             return Ok(Reduction {
                 element: reducer.element(),
-                reducer: By::Kept(reducer),
+                reducer: By::BuiltIn(reducer),
                 ty,
                 laid_out: None,
             });
@@ -117,15 +113,6 @@ impl Reducers {
         let reducer = unsafe { mpis(on.real, op, &ty, extent, from)? };
         let reducer = By::Call(reducer, Outside::new(may_reduce));
         Ok(Reduction { reducer, ty, element: extent, laid_out: (!here).then_some(from) })
-    }
-
-    fn ours(&self, element: Element, op: Op) -> Result<&Reducer, Stop> {
-        let place = &self.kept[element as usize * Op::ALL.len() + op as usize];
-        if let Some(reducer) = place.get() {
-            return Ok(reducer);
-        }
-        let made = reducer(element, op)?;
-        Ok(place.get_or_init(|| made))
     }
 }
 
@@ -207,7 +194,7 @@ impl Reduction {
     /// The operator, for calls on bytes.
     pub(crate) fn op(&self) -> OnBytes {
         match &self.reducer {
-            By::Kept(reducer) => reducer.on_bytes(),
+            By::BuiltIn(reducer) => reducer.on_bytes(),
             By::Call(reducer, _) => reducer.on_bytes(),
         }
     }

@@ -18,8 +18,8 @@ pub(crate) struct ShortArguments {
     pub(crate) operator: OperatorName,
 }
 
-/// The beginning of an operator's name, its first byte lowest; without one it is 0. (A number: bytes that are copied to memory one by one
-/// and read together right afterwards hold the processor up.)
+/// The beginning of an operator's name, its first byte lowest; without one it is 0. (A number: bytes that are stored one by one
+/// and read together right afterwards stall the processor.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OperatorName(u128);
 
@@ -101,5 +101,27 @@ impl ShortLog {
     pub(super) fn is_current(&self, call: CallId) -> bool {
         let last = self.list[self.begun.wrapping_sub(1) % REMEMBERED_CALLS];
         last.code != 0 && last.call == call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_operators_name_is_told() {
+        // The last one is cut within a character.
+        for (name, told) in [
+            ("", None),
+            ("sum", Some("sum")),
+            ("of sixteen bytes", Some("of sixteen bytes")),
+            ("of sixteen bytes and more", Some("of sixteen bytes")),
+            ("fifteen bytes: \u{e4}", Some("fifteen bytes: \u{fffd}")),
+        ] {
+            let text = ShortArguments { operator: OperatorName::new(name), ..ShortArguments::default() };
+            let text = text.describe().done();
+            let line = text.lines().find_map(|line| line.strip_prefix("operator "));
+            assert_eq!(line, told, "{text:?}");
+        }
     }
 }

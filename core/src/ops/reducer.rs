@@ -31,7 +31,7 @@ const SMALL: usize = 32;
 #[derive(Clone)]
 pub struct Reducer(pub(super) Held);
 
-/// What a reducer does: made once for the process, so that nothing counts who has it, or by a caller.
+/// What a reducer does: made once for the process, so that clones change no reference count, or by a caller.
 #[derive(Clone)]
 pub(super) enum Held {
     Kept(&'static dyn Kernel),
@@ -61,14 +61,18 @@ impl Reducer {
         if let Some(kernel) = KNOWN.with_borrow(|known| find(known)) {
             return Self(Held::Kept(kernel));
         }
-        // Ahead of the lock: what an operator says of itself is the caller's code.
-        let typed = Typed::<T, O>::new(operator);
+        // Made ahead of the lock, and dropped behind it: both may run the caller's code.
+        let typed = Box::new(Typed::<T, O>::new(operator));
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernel = find(&all).unwrap_or_else(|| {
-            let kernel: &'static dyn Kernel = Box::leak(Box::new(typed));
-            all.push((key.0, key.1, kernel));
-            kernel
-        });
+        let kernel = match find(&all) {
+            Some(kernel) => kernel,
+            None => {
+                let kernel: &'static dyn Kernel = Box::leak(typed);
+                all.push((key.0, key.1, kernel));
+                kernel
+            }
+        };
+        drop(all);
         KNOWN.with_borrow_mut(|known| known.push((key.0, key.1, kernel)));
         Self(Held::Kept(kernel))
     }
@@ -387,4 +391,87 @@ fn staged<T: Pod, O: Operator<T>, const N: usize>(o: &O, target: &mut [u8], sour
 /// Hashes of `std` may change from release to release and from process to process.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::user;
+
+    fn kept(reducer: &Reducer) -> Option<*const ()> {
+        match reducer.0 {
+            Held::Kept(kernel) => Some(std::ptr::from_ref(kernel).cast()),
+            Held::Made(_) => None,
+        }
+    }
+
+    /// Its name asks for a reducer, too.
+    #[derive(Clone, Copy)]
+    struct Nested;
+
+    impl Operator<u16> for Nested {
+        fn combine(&self, left: u16, right: u16) -> u16 {
+            left.max(right)
+        }
+
+        fn commutative(&self) -> bool {
+            true
+        }
+
+        fn name(&self) -> &str {
+            Reducer::kept::<u16, _>(builtin::Max);
+            "nested"
+        }
+    }
+
+    /// And when it is dropped.
+    struct Dropped;
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            Reducer::kept::<u16, _>(builtin::Min);
+        }
+    }
+
+    impl Operator<u16> for Dropped {
+        fn combine(&self, left: u16, right: u16) -> u16 {
+            left.min(right)
+        }
+
+        fn commutative(&self) -> bool {
+            true
+        }
+
+        fn name(&self) -> &str {
+            "dropped"
+        }
+    }
+
+    #[test]
+    fn operators_without_state_are_made_once_for_all_threads() {
+        let here = || {
+            let reducers = [
+                Reducer::kept::<u16, _>(builtin::Sum),
+                Reducer::kept::<u32, _>(builtin::Sum),
+                Reducer::kept::<u16, _>(Nested),
+                Reducer::kept::<u16, _>(Dropped),
+            ];
+            reducers.map(|reducer| kept(&reducer).map(<*const ()>::addr))
+        };
+        let first = here();
+        assert!(first.iter().all(Option::is_some));
+        assert_eq!(here(), first);
+        assert_eq!(std::thread::spawn(here).join().unwrap(), first);
+        assert_ne!(first[0], first[1], "another type");
+    }
+
+    #[test]
+    fn operators_with_state_are_made_for_each_caller() {
+        let more = 3u16;
+        let mut target = [1u16];
+        let sum = Reducer::kept::<u16, _>(user("more", true, move |a, b| a + b + more));
+        assert_eq!(kept(&sum), None);
+        sum.reduce(cast_slice_mut(&mut target), &7u16.to_le_bytes(), Side::SourceLeft).unwrap();
+        assert_eq!(target, [11]);
+    }
 }

@@ -10,6 +10,7 @@ use crate::error::{Result, argument};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use num_complex::Complex;
+use std::sync::OnceLock;
 
 /// Makes a reducer.
 type Make = fn() -> Reducer;
@@ -45,12 +46,18 @@ group!(real: Sum Prod Min Max);
 group!(complex: Sum Prod);
 group!(located: Minloc Maxloc);
 
-/// The built-in operator `op` on elements of type `kind`.
+/// The built-in operator `op` on elements of type `kind`. It is made once.
 ///
 /// # Errors
 /// The type does not have it.
 pub fn reducer(kind: Type, op: Op) -> Result<Reducer> {
-    built_in(kind, op).map(|make| make()).ok_or_else(|| {
+    static MADE: [[OnceLock<Reducer>; Op::ALL.len()]; Type::ALL.len()] =
+        [const { [const { OnceLock::new() }; Op::ALL.len()] }; Type::ALL.len()];
+    let made = &MADE[kind as usize][op as usize];
+    if let Some(reducer) = made.get() {
+        return Ok(reducer.clone());
+    }
+    let make = built_in(kind, op).ok_or_else(|| {
         let of = |list: &[&'static str]| list.join(", ");
         let ops: Vec<_> =
             Op::ALL.iter().filter(|o| built_in(kind, **o).is_some()).map(|o| o.name()).collect();
@@ -61,7 +68,8 @@ pub fn reducer(kind: Type, op: Op) -> Result<Reducer> {
             of(&ops),
             of(&kinds)
         ))
-    })
+    })?;
+    Ok(made.get_or_init(make).clone())
 }
 
 /// Every type with every operator that it has.

@@ -2,6 +2,7 @@
 
 use super::blocks::{Blocks, Lie, lie};
 use super::cross_memory::Kind;
+use super::levels::At;
 use super::pieces::{MAX_BCAST_BYTES, longest_block_post, longest_piece, most_block_bytes};
 use super::run::{Readers, Run, Shape};
 use crate::comm::Communicator;
@@ -157,7 +158,7 @@ impl Communicator {
                 let posted = send.unwrap_or_else(|| &recv[ours.clone()]);
                 run.lend(posted, Readers::All)?;
                 keep(run, send, &mut recv[ours]);
-                run.receive_all(recv, |member| blocks.of(member))?;
+                run.receive_all(At::same(0), recv, |member| blocks.of(member))?;
                 run.attach_ended()
             },
         )
@@ -228,7 +229,7 @@ impl Communicator {
                 }
                 run.post_nothing()?;
                 keep(run, send, &mut recv[blocks.of(root)]);
-                run.receive_all(recv, |member| blocks.of(member))
+                run.receive_all(At::same(0), recv, |member| blocks.of(member))
             },
         )
     }
@@ -317,15 +318,12 @@ impl Communicator {
                     return Ok(());
                 }
                 run.post_nothing()?;
-                run.await_post(root)?;
-                run.attach_began(root)?;
-                let recv = recv.unwrap_or_default();
-                if blocks.each().is_some() {
-                    run.read_block(root, mine, recv)?;
-                } else {
-                    // Blocks are posted one behind the other.
-                    run.read(root, others(0..mine).map(|member| blocks.of(member).len()).sum(), recv)?;
-                }
+                let at = match blocks.each() {
+                    Some(len) => At::block(mine, len),
+                    // They are posted one behind the other.
+                    None => At::same(others(0..mine).map(|member| blocks.of(member).len()).sum()),
+                };
+                run.receive(root, at, recv.unwrap_or_default())?;
                 run.attach_ended()
             },
         )
@@ -357,15 +355,7 @@ impl Communicator {
                     None => run.post_blocks(recv, ours.clone())?,
                 }
                 keep(run, send.map(|send| &send[ours.clone()]), &mut recv[ours]);
-                // As it lies where ours is left out.
-                let part = |member: usize| {
-                    let at = (mine - usize::from(mine > member)) * len;
-                    at..at + len
-                };
-                run.all(part, |run, member| {
-                    run.attach_began(member)?;
-                    run.read_block(member, mine, &mut recv[blocks.of(member)])
-                })?;
+                run.receive_all(At::block(mine, len), recv, |member| blocks.of(member))?;
                 run.attach_ended()
             },
         )

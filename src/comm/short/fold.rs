@@ -22,6 +22,9 @@ use std::cmp::Ordering;
 const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 /// The same of what the other of two ranks has posted by address, as each piece takes a system call. Chosen: as long as pieces of long posts.
 const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
+/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: it lies in its slot; to clear
+/// more of the stack takes as long as looking for other memory.
+const MAX_FEW_BYTES: usize = 256;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
@@ -40,6 +43,10 @@ pub(super) enum Order {
     /// Those of the ranks before ours, by skips. (The tree of an exscan by `circulant`.)
     Before,
 }
+
+/// Few bytes that the other of two ranks contributes in place, aligned for any built-in element.
+#[repr(align(64))]
+struct Few([u8; MAX_FEW_BYTES]);
 
 /// Where our own contribution to a fold is.
 #[derive(Debug)]
@@ -102,8 +109,7 @@ impl Communicator {
                 }
                 let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
                 if run.size() == 2 {
-                    run.await_post(1 - run.rank())?;
-                    run.fold_two(0, send, recv, by)?;
+                    run.fold_other(send, recv, by)?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
@@ -358,6 +364,33 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Waits for the other of two ranks, and folds its contribution with ours: as [`Run::fold_two`], from the first byte on.
+    pub(super) fn fold_other(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
+        let (other, len) = (1 - self.rank(), recv.len());
+        if len > MAX_FEW_BYTES {
+            self.await_lent(other)?;
+            return self.fold_two(0, send, recv, by);
+        }
+        let (ours, theirs) = self.sides();
+        self.done.reduced_bytes += len as u64;
+        if let Some(send) = send {
+            self.receive(other, At::same(0), recv)?;
+            return by.reduce(recv, send, ours);
+        }
+        let mut came = Few([0; MAX_FEW_BYTES]);
+        let came = &mut came.0[..len];
+        self.receive(other, At::same(0), came)?;
+        by.reduce(recv, came, theirs)
+    }
+
+    /// Of two ranks: on which side our contribution is when it is taken into the other's, and on which the other's when it is taken into ours.
+    fn sides(&self) -> (Side, Side) {
+        match self.rank() {
+            0 => (Side::SourceLeft, Side::SourceRight),
+            _ => (Side::SourceRight, Side::SourceLeft),
+        }
+    }
+
     /// Folds the contributions of two ranks: what the other has posted, from byte `at` on, with ours where that lies, in `send` or else in
     /// `recv`. So nothing is copied but what the other has posted, as operators never see memory that others could write.
     pub(super) fn fold_two(
@@ -367,10 +400,7 @@ impl Run<'_, '_> {
         recv: &mut [u8],
         by: &Reducer,
     ) -> Result<()> {
-        let (ours, theirs) = match self.rank() {
-            0 => (Side::SourceLeft, Side::SourceRight),
-            _ => (Side::SourceRight, Side::SourceLeft),
-        };
+        let (ours, theirs) = self.sides();
         let other = 1 - self.rank();
         self.done.reduced_bytes += recv.len() as u64;
         let element = by.element().max(1);

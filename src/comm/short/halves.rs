@@ -1,27 +1,18 @@
 //! The allreduce of two ranks out of long vectors: each folds one half for both (a reduce-scatter), then reads the other half of the result (an
 //! allgather), as Rabenseifner's algorithm does for two ranks (Thakur, Rabenseifner, Gropp 2005). As much is copied as if each folded everything, and
 //! half as much is folded. What is posted goes piece by piece. Where both ranks lend their vectors, these are one piece: as nothing is copied for the other to read, no memory is used twice.
-//! Out of short vectors each folds everything.
 
 use super::cross_memory::Kind;
-use super::levels::At;
 use super::pieces::PIECE_BYTES;
 use super::run::{Readers, Run};
 use crate::error::Result;
-use crate::ops::{Reducer, Side};
+use crate::ops::Reducer;
 use crate::transport::call_slots::MAX_POST_BYTES;
 use std::ops::Range;
 
 /// The shortest vector, in bytes, that is folded in halves (64 KiB). Measured (docs/design.md, "Wide posts"): two ranks with a core each that fold all of a shorter one take 0.5 to 0.8 times as long while nothing writes
 /// the vectors in between, and 1.2 to 1.4 times out of arena memory, 0.9 to 1.05 times out of plain memory, where something does.
 const MIN_HALVES_BYTES: usize = 4 * MAX_POST_BYTES;
-
-/// The longest vector, in bytes, of which the other rank's copy is on the stack while it is folded in place. Chosen: with 1024, to clear them takes as long as looking for other memory.
-const MAX_ON_STACK_BYTES: usize = 256;
-
-/// What the other rank contributes to a short fold in place, aligned for vectors of any element.
-#[repr(align(64))]
-struct Came([u8; MAX_ON_STACK_BYTES]);
 
 /// A piece of both vectors, and the half of it that each rank folds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +38,6 @@ fn halves(all: Range<usize>, element: usize, rank: usize) -> Piece {
 impl Run<'_, '_> {
     /// The allreduce of two ranks. Without `send` our vector is in `recv`.
     pub(super) fn fold_for_both(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        if recv.len() <= MAX_ON_STACK_BYTES {
-            return self.fold_few(send, recv, by);
-        }
         self.may_attach(1, Kind::Allreduce, recv.len())?;
         if recv.len() >= MIN_HALVES_BYTES && self.slots()?.longest() >= PIECE_BYTES {
             self.fold_halves(send, recv, by)?;
@@ -58,33 +46,10 @@ impl Run<'_, '_> {
                 Some(send) => self.lend(send, Readers::All)?,
                 None => self.post(recv)?,
             }
-            self.await_lent(1 - self.rank())?;
-            self.fold_two(0, send, recv, by)?;
+            self.fold_other(send, recv, by)?;
             self.met();
         }
         self.attach_ended()
-    }
-
-    /// Copies what the other has posted as soon as it is there, and folds it.
-    fn fold_few(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
-        self.post(send.unwrap_or(recv))?;
-        let (other, at) = (1 - self.rank(), At::same(0));
-        self.done.reduced_bytes += recv.len() as u64;
-        let (ours, theirs) = match self.rank() {
-            0 => (Side::SourceLeft, Side::SourceRight),
-            _ => (Side::SourceRight, Side::SourceLeft),
-        };
-        if let Some(send) = send {
-            self.receive(other, at, recv)?;
-            by.reduce(recv, send, ours)?;
-        } else {
-            let mut came = Came([0; MAX_ON_STACK_BYTES]);
-            let came = &mut came.0[..recv.len()];
-            self.receive(other, at, came)?;
-            by.reduce(recv, came, theirs)?;
-        }
-        self.met();
-        Ok(())
     }
 
     fn fold_halves(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {

@@ -18,6 +18,16 @@ impl At {
         Self { posted: at, lent: at, left_out: 0 }
     }
 
+    /// The `i`-th block of `len` bytes, of members that may leave their own block out.
+    pub(super) fn block(i: usize, len: usize) -> Self {
+        Self { posted: i * len, lent: i * len, left_out: len }
+    }
+
+    /// Where the bytes begin in what `member` posts to rank `rank`.
+    pub(super) fn in_post(self, member: usize, rank: usize) -> usize {
+        if member < rank { self.posted.saturating_sub(self.left_out) } else { self.posted }
+    }
+
     /// So many bytes behind it.
     pub(super) fn behind(self, bytes: usize) -> Self {
         Self { posted: self.posted + bytes, lent: self.lent + bytes, ..self }

@@ -15,13 +15,6 @@ const READ_AHEAD: usize = 4;
 const CLOSING_TURNS: u32 = 1000;
 
 impl Run<'_, '_> {
-    /// Reads the block of rank `of` out of what `member` [lends or posts](Run::lend_blocks), where all have the length of `out`.
-    #[inline]
-    pub(super) fn read_block(&mut self, member: usize, of: usize, out: &mut [u8]) -> Result<()> {
-        let left_out = usize::from(of > member && !self.has_lent(member)?);
-        self.read(member, (of - left_out) * out.len(), out)
-    }
-
     /// Each of the others, from the next rank on so that not all read the same one, when it has posted. Then all have met. `part` tells what is read
     /// of a member's post.
     #[inline]
@@ -36,15 +29,20 @@ impl Run<'_, '_> {
         })
     }
 
-    /// As [`Run::all`], of posts that are read to these places of `recv`.
+    /// As [`Run::all`], of posts that are read from `at` on, to these places of `recv`.
     #[inline]
     pub(super) fn receive_all(
         &mut self,
+        at: At,
         recv: &mut [u8],
         place: impl Fn(usize) -> Range<usize>,
     ) -> Result<()> {
-        let part = |member| 0..place(member).len();
-        self.others(part, |run, member| run.receive(member, At::same(0), &mut recv[place(member)]))
+        let mine = self.rank();
+        let part = |member| {
+            let first = at.in_post(member, mine);
+            first..first + place(member).len()
+        };
+        self.others(part, |run, member| run.receive(member, at, &mut recv[place(member)]))
     }
 
     /// As [`Run::all`], of what `body` waits for.
@@ -109,11 +107,11 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Waits until `member` has posted in this call, compares, and reads. (At once what mostly is so: a post that is there and lies in its slot.)
+    /// Waits until `member` has posted in this call, compares, and reads. (The usual case first: a post that is there and lies in its slot.)
     #[inline(always)]
     pub(super) fn receive(&mut self, member: usize, at: At, out: &mut [u8]) -> Result<()> {
         let mine = self.rank();
-        let posted = if member < mine { at.posted.saturating_sub(at.left_out) } else { at.posted };
+        let posted = at.in_post(member, mine);
         if self.take_post(member, posted, out)? {
             self.done.arrivals += u64::from(member != mine);
             return Ok(());
@@ -130,7 +128,7 @@ impl Run<'_, '_> {
     }
 
     /// Reads what `member` has posted, from byte `at` on, if that is there, is of this call, and lies in its slot. Nothing where cross-memory attach
-    /// is tried, which asks when it was there.
+    /// is tried, whose timing begins when both ranks are in the call.
     #[inline(always)]
     fn take_post(&mut self, member: usize, at: usize, out: &mut [u8]) -> Result<bool> {
         let (number, ours) = (self.number, self.ours);
@@ -173,13 +171,6 @@ impl Run<'_, '_> {
             (0..CLOSING_TURNS).try_for_each(|_| self.progress(peer))?;
         }
         Err(error)
-    }
-
-    /// Shows our part of a result to the others.
-    pub(super) fn share(&mut self, part: &[u8]) -> Result<()> {
-        let number = self.number;
-        self.slots()?.share(number, part);
-        Ok(())
     }
 
     /// Reads the part that `member` shares, when it is there.

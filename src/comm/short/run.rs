@@ -1,4 +1,4 @@
-//! A short call under way: posting, waiting for the other members, and reading what they have posted.
+//! A short call under way: posting, and waiting for the other members.
 
 use super::cross_memory::Attach;
 use super::state::{EARLIER, ShortState};
@@ -109,7 +109,7 @@ impl Communicator {
             return None;
         }
         let mut lock = self.hold();
-        // Where it lies: a copy would wait for the bytes that were written one by one.
+        // Used in place: copying the guard just after its fields were stored stalls the processor.
         let held = match lock {
             Ok(ref mut held) => held,
             Err(e) => return Some(Err(e)),
@@ -356,6 +356,13 @@ impl Run<'_, '_> {
         {
             state.slots.all_entered(number);
         }
+    }
+
+    /// Shows our part of a result to the others.
+    pub(super) fn share(&mut self, part: &[u8]) -> Result<()> {
+        let number = self.number;
+        self.slots()?.share(number, part);
+        Ok(())
     }
 
     /// Waits until `member` has posted in this call, and compares.
