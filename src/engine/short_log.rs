@@ -120,7 +120,7 @@ mod tests {
         ] {
             let text = ShortArguments { operator: OperatorName::new(name), ..ShortArguments::default() };
             let text = text.describe().done();
-            let line = text.lines().find_map(|line| line.strip_prefix("operator "));
+            let line = text.lines().find_map(|line| line.strip_prefix("operator="));
             assert_eq!(line, told, "{text:?}");
         }
     }
