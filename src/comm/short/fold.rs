@@ -22,8 +22,8 @@ use std::cmp::Ordering;
 const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 /// The same of what the other of two ranks has posted by address, as each piece takes a system call. Chosen: as long as pieces of long posts.
 const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
-/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: it lies in its slot; to clear
-/// more of the stack takes as long as looking for other memory.
+/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: such posts lie in slots, and few bytes of
+/// the stack are quickly cleared.
 const MAX_FEW_BYTES: usize = 256;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
