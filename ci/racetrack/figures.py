@@ -41,6 +41,7 @@ class Figure:
     taper: int = 1
     rounds: int = 3
     reps: int = 5
+    calls: int = 1  # of a repetition, in a row
     cold: int = 0  # bytes of other memory that each rank reads before a repetition
     fresh: bool = False  # each rank writes its buffers before a repetition
     more: int = 2  # rounds that may follow for points of which too few rows are left
@@ -93,6 +94,11 @@ def figures():
         Race(("allgatherv",), small, ("regular", "irr3")),
         Race(("barrier",), (0,)),
     )
+    # What a program that calls in a loop waits for, as the OSU benchmarks measure it: a rank may be some calls ahead. A call of 0.1 µs is as long as reading the clock takes.
+    loop = (
+        Race(("bcast", "reduce", "allreduce", "allgather", "alltoall", "gather", "scatter", "scan", "reduce_scatter_block"), (8, 64, 256, 2048, 16384, 131072)),
+        Race(("barrier",), (0,)),
+    )
     late, slow = {"latency": "1000us"}, {"rate": "50mbit"}
     one = {"rate": None, "rounds": 3}
     # As in programs that iterate: by then two ranks have tried cross-memory attach (src/comm/short/cross_memory.rs).
@@ -127,6 +133,7 @@ def figures():
         Figure("inter-16", "Between two groups, 16 nodes", 16, inter),
         # Whether two cores of a virtual machine have a cache in common changes every few seconds: each program has to meet both.
         *(Figure(f"shm-{p}", f"Shared memory, {p} ranks", p, shm, **{**tried, "rounds": rounds}) for p, rounds in ((2, 10), (4, 6), (8, 3))),
+        *(Figure(f"loop-{p}", f"Shared memory, {p} ranks, calls in a loop", p, loop, **one, calls=1000) for p in (2, 4, 8)),
         *(Figure(f"cores-{p}", f"Shared memory, {p} ranks with a core each", p, shm, **tried, apart=True) for p in (4, 8, 16)),
         Figure("preload-8", "MPI programs with the library preloaded, 8 ranks", 8, layer(64, 4 * KB, 64 * KB, MB), **preload, **one),
         Figure("preload-16", "MPI programs with the library preloaded, 16 nodes", 16, layer(KB, 10 * KB, 100 * KB, MB), **preload, **late),

@@ -277,6 +277,7 @@ def facts(known, lines):
     mpis = known.get("warm_of_mpis")
     after = f" after {known['warm']} untimed ones" if known.get("warm") else ""
     after += f" (the MPIs after {mpis})" if mpis is not None else ""
+    after = (f" of {known['calls']} calls" if known.get("calls", 1) > 1 else "") + after
     after += ", begun at one time of the clock" if known.get("one_clock") else ""
     text = (
         f"{known['date']}, {known['machine']}; load of the machine up to {known['load']}. L = {time(wire['latency_ns'] / 1e3)}, "

@@ -1,9 +1,9 @@
 /* `circulant bench` for MPI libraries: the same operations, sizes, distributions and protocol, by plain MPI calls.
  *
- *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S [--one-clock]] [--check]
+ *     rival OP,… [--bytes LIST] [--dist LIST] [--reps N] [--time S] [--calls N] [--root R] [--cold=BYTES] [--fresh] [--warm N] [--rest S [--one-clock]] [--check]
  *
  * For every repetition all ranks rest for S seconds and pass a barrier and, with --one-clock, end a second rest at one time, which rank 0 tells; then
- * each times the operation, and the slowest one counts. Lines of CSV on
+ * each times the operation, and the slowest one counts; with --calls N each calls it so many times in a row, and times are those of one call. Lines of CSV on
  * rank 0 as from `circulant bench --format csv`, without the label. What a size means for an operation is told by
  * `circulant bench --help`; sizes here are multiples of 4. Names of distributions that do not fit an operation are
  * passed over. --warm: untimed repetitions ahead of the first two, which are not timed either; for libraries that try. --check compares every result once with what it must be, outside the timing; exit code 3 if wrong.
@@ -17,7 +17,7 @@
 enum { LIST = 64 };
 
 static int rank, size, root, checks;
-static long most_reps = 35, warm;
+static long most_reps = 35, warm, calls = 1;
 static double seconds = 1;
 static double idle;             /* seconds for which every rank does nothing before a repetition, twice with one_clock */
 static int one_clock;           /* all ranks end a second rest at one time, which rank 0 tells */
@@ -393,18 +393,24 @@ static void set_out(struct job *j)
     begin();
 }
 
+/* A repetition. */
+static void repeat(struct job *j, const struct operation *o)
+{
+    for (long i = 0; i < calls; i++) o->run(j);
+}
+
 /* Untimed runs, one or two if no more are asked for; how many repetitions fit into the time. */
 static long warm_up(struct job *j, const struct operation *o)
 {
     double slowest = 0;
     for (long i = 0; i < warm; i++) {
         set_out(j);
-        o->run(j);
+        repeat(j, o);
     }
     for (int i = 0; i < 2 && slowest < 1e6 * seconds / 16; i++) {
         set_out(j);
         double start = now();
-        o->run(j);
+        repeat(j, o);
         slowest = now() - start;
         MPI_Allreduce(MPI_IN_PLACE, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     }
@@ -430,11 +436,12 @@ static void report(const struct operation *o, const char *dist, long bytes, cons
             if (t[0] < first) first = t[0];
             if (t[1] > last) last = t[1];
         }
-        spans[i] = last - first;
+        slowest[i] /= (double)calls;
+        spans[i] = (last - first) / (double)calls;
     }
     qsort(slowest, (size_t)reps, sizeof *slowest, ascending);
     qsort(spans, (size_t)reps, sizeof *spans, ascending);
-    printf("%s,%s,%d,%ld,%.2f,%.2f,%.2f,%ld,%.2f\n", o->name, dist, size, bytes, slowest[0], slowest[reps / 2], spans[0], reps,
+    printf("%s,%s,%d,%ld,%.3f,%.3f,%.3f,%ld,%.3f\n", o->name, dist, size, bytes, slowest[0], slowest[reps / 2], spans[0], reps,
            spans[reps / 2]);
     fflush(stdout);
     free(slowest);
@@ -456,7 +463,7 @@ static long measure(const struct operation *o, const char *dist, long bytes)
     for (long i = 0; i < reps; i++) {
         set_out(&j);
         times[2 * i] = now();
-        o->run(&j);
+        repeat(&j, o);
         times[2 * i + 1] = now();
     }
     if (rank == 0) all = room(2 * sizeof(double) * (size_t)(reps * size));
@@ -537,6 +544,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--bytes")) nsizes = split(value, sizes);
         else if (!strcmp(argv[i], "--dist")) ndists = split(value, dists);
         else if (!strcmp(argv[i], "--reps")) most_reps = atol(value);
+        else if (!strcmp(argv[i], "--calls")) calls = atol(value);
         else if (!strcmp(argv[i], "--warm")) warm = atol(value);
         else if (!strcmp(argv[i], "--time")) seconds = atof(value);
         else if (!strcmp(argv[i], "--rest")) idle = atof(value);
@@ -544,7 +552,7 @@ int main(int argc, char **argv)
         else fail("there is no option", argv[i]);
         i++;
     }
-    if (!nops || most_reps < 1 || seconds <= 0 || root < 0 || root >= size) fail("usage:", "see the head of rival.c");
+    if (!nops || most_reps < 1 || calls < 1 || seconds <= 0 || root < 0 || root >= size) fail("usage:", "see the head of rival.c");
     for (int i = 0; i < nops; i++) {
         int k = 0;
         while (k < KNOWN && strcmp(OPERATIONS[k].name, ops[i])) k++;

@@ -149,6 +149,7 @@ class Batch:
         sizes = ["--bytes", ",".join(map(str, self.race.sizes))]
         more = [f"--cold={figure.cold}"] if figure.cold else []
         more += ["--fresh"] if figure.fresh else []
+        more += ["--calls", figure.calls] if figure.calls > 1 else []
         more += ["--warm", self.warm(figure)] if self.warm(figure) else []
         more += ["--rest", rest(figure), "--one-clock"] if rest(figure) else []
         more += ["--check"] if check else []
@@ -312,12 +313,12 @@ class Results:
             yield {
                 "figure": figure.name, "program": program, "setting": setting,
                 "op": point.op, "dist": point.dist, "p": p, "bytes": point.bytes,
-                "min_us": f"{min(least):.2f}", "median_us": f"{statistics.median(r.median for r in used):.2f}",
-                "span_us": f"{min(r.span for r in used):.2f}",
+                "min_us": f"{min(least):.3f}", "median_us": f"{statistics.median(r.median for r in used):.3f}",
+                "span_us": f"{min(r.span for r in used):.3f}",
                 "spread": f"{max(least) / min(least) - 1:.3f}", "reps": sum(r.reps for r in used), "batches": len(used),
                 "dropped": len(rows) - len(used), "limited": "" if good else "yes",
                 "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.2f}",
-                "spans_us": " ".join(f"{r.middle_span:.2f}" for r in used if r.middle_span is not None),
+                "spans_us": " ".join(f"{r.middle_span:.3f}" for r in used if r.middle_span is not None),
             }
 
 
@@ -365,7 +366,7 @@ def race(figure, programs, priority=None, knobs=None):
     wire = {k: min(w[k] for w in wires) for k in wires[0]}
     known = {
         "date": f"{datetime.date.today()}", "wire": wire, "rounds": figure.rounds, "reps": figure.reps, "warm": figure.warm,
-        "warm_of_mpis": figure.warm_of_mpis, "rest": rest(figure), "one_clock": rest(figure) > 0,
+        "warm_of_mpis": figure.warm_of_mpis, "calls": figure.calls, "rest": rest(figure), "one_clock": rest(figure) > 0,
         "interrupted": interrupted, "priority": priority, "load": round(max(loads), 1),
         "seconds": round(time.monotonic() - begun), "machine": machine(),
         "versions": {p: rivals.versions(p) for p in programs if p not in rivals.OURS} | {"circulant": our_version(tool)},

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Most repetitions that make sense; each keeps 16 bytes per rank at every rank.
 const MAX_REPETITIONS: u64 = 1_000_000;
 
+/// Most calls of a repetition that make sense: a second of the shortest.
+const MAX_CALLS: i64 = 10_000_000;
+
 const EXAMPLES: &str = "\
 Examples:
   circulant run -n 8 bench bcast --bytes 1K,64K,1M
@@ -25,6 +28,7 @@ Examples:
   circulant run -n 8 bench allreduce --mode request --overlap
   circulant run -n 2 bench put,bcast --bytes 4,1K,1M,16M
   circulant run -n 4 bench rate --bytes 8
+  circulant run -n 2 bench allreduce,barrier --bytes 8 --calls 10000
   circulant run -n 8 bench bcast --format csv --label tcp > tcp.csv
   srun -n 64 circulant bench bcast --blocks 12 --time 5";
 
@@ -64,6 +68,10 @@ pub(crate) struct BenchArgs {
     /// Seconds that the repetitions of a point may take together; at least 3 are made
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = units::seconds_argument)]
     pub(crate) time: f64,
+    /// Calls of a repetition, one behind the other; times are those of one of them, the mean. 1 tells how long a call takes by itself, many what a loop of calls takes, in which a
+    /// rank may be some calls ahead of another. Of put, pingpong and rate always 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_CALLS), conflicts_with = "overlap")]
+    pub(crate) calls: u32,
     /// Untimed repetitions of each point ahead of the one or two that set the number of the others, each with the rest, the barrier, --cold and --fresh of a timed one; 256 are enough for all trials of a point with CIRCULANT_ADAPT=on
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_REPETITIONS))]
     pub(crate) warm: u64,

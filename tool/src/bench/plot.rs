@@ -361,6 +361,7 @@ mod tests {
             fresh: false,
             rest_seconds: 0.0,
             one_clock: false,
+            calls: 1,
             mode: "blocking",
             in_place: false,
             kind: "i32",

@@ -35,6 +35,8 @@ pub(crate) struct Lab<'a> {
     /// Nanoseconds per byte that is reduced; 0 if nothing is.
     pub(crate) fold_ns: f64,
     pub(crate) root: usize,
+    /// Calls of each repetition.
+    pub(crate) calls: u32,
     /// Untimed repetitions ahead of those that are timed.
     pub(crate) warm: u64,
     /// Most repetitions.
@@ -195,7 +197,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let mut job = start(&order)?;
     let reps = warm_up(lab, &mut *job)?;
-    let times = timed(lab, reps, &mut *job, &mut |job| job.run())?;
+    let times = Times { calls: lab.calls, ..timed(lab, reps, &mut *job, &mut |job| repeat(lab.calls, job))? };
     let overlap = lab.work.map(|work| overlap(lab, &mut *job, work, &times, reps)).transpose()?.flatten();
     let stats = if lab.stats { Some(count(lab, &mut *job)?) } else { None };
     Ok(Some(Row { overlap_percent: overlap, ..row(lab, point, &shape, &times, stats) }))
@@ -205,7 +207,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
 fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
     for _ in 0..lab.warm {
         set_out(lab, job)?;
-        job.run()?;
+        repeat(lab.calls, job)?;
     }
     let mut slowest = 0f64;
     for _ in 0..2 {
@@ -214,13 +216,18 @@ fn warm_up(lab: &Lab<'_>, job: &mut dyn Job) -> Result<usize, Failure> {
         }
         set_out(lab, job)?;
         let start = now();
-        job.run()?;
+        repeat(lab.calls, job)?;
         let mine = [(now() - start) as f64 * 1e-9];
         let mut all = vec![0f64; lab.comm.size()];
         lab.comm.allgather(&mine, &mut all)?;
         slowest = all.into_iter().fold(0.0, f64::max);
     }
     Ok(repetitions(lab.time, slowest, lab.reps))
+}
+
+/// A repetition.
+fn repeat(calls: u32, job: &mut dyn Job) -> circulant::Result<()> {
+    (0..calls).try_for_each(|_| job.run())
 }
 
 /// Bytes of a cache line.
@@ -238,6 +245,8 @@ fn repetitions(time: f64, one: f64, most: usize) -> usize {
 /// Start and end of each repetition at each rank, on the clock all processes of a machine share.
 struct Times {
     p: usize,
+    /// Of each repetition.
+    calls: u32,
     /// `[rank][repetition]`: start, end, in nanoseconds.
     all: Vec<[u64; 2]>,
 }
@@ -258,7 +267,7 @@ fn timed(
     let p = lab.comm.size();
     let mut all = vec![[0u64; 2]; reps * p];
     lab.comm.allgather(&mine, &mut all)?;
-    Ok(Times { p, all })
+    Ok(Times { p, calls: 1, all })
 }
 
 /// What is ahead of each repetition.
@@ -297,7 +306,7 @@ fn overlap(
 }
 
 impl Times {
-    /// (smallest, median) slowest-rank time and smallest span, in nanoseconds.
+    /// (smallest, median) slowest-rank time and smallest span of a call, in nanoseconds.
     fn figures(&self) -> (f64, f64, f64) {
         let reps = self.all.len() / self.p;
         let of = |i: usize| (0..self.p).map(move |r| self.all[r * reps + i]);
@@ -307,7 +316,8 @@ impl Times {
             .filter_map(|i| Some(of(i).map(|t| t[1]).max()?.saturating_sub(of(i).map(|t| t[0]).min()?)));
         let span = span.min().unwrap_or(0);
         slowest.sort_unstable();
-        (slowest[0] as f64, slowest[reps / 2] as f64, span as f64)
+        let of_one = |ns: u64| ns as f64 / f64::from(self.calls);
+        (of_one(slowest[0]), of_one(slowest[reps / 2]), of_one(span))
     }
 }
 
@@ -376,7 +386,7 @@ fn raw(lab: &Lab<'_>, point: &Point, shape: &Shape, halves: u32) -> Result<Row, 
     if all.is_empty() {
         all.push([0, 0]);
     }
-    let row = row(lab, point, shape, &Times { p: 1, all }, None);
+    let row = row(lab, point, shape, &Times { p: 1, calls: 1, all }, None);
     let reference = reference(lab, shape);
     Ok(Row { reference_us: reference / 1e3, ratio: units::ratio(row.min_us * 1e3, reference), ..row })
 }
@@ -399,7 +409,7 @@ fn message_rate(lab: &Lab<'_>, point: &Point, shape: &Shape) -> Result<Row, Fail
     };
     let one = windows(1)?.iter().map(|[_, end]| *end).max().unwrap_or(0);
     let all = windows(repetitions(lab.time, one as f64 * 1e-9, lab.reps))?;
-    let row = row(lab, point, shape, &Times { p: pairs, all }, None);
+    let row = row(lab, point, shape, &Times { p: pairs, calls: 1, all }, None);
     let (messages, median_ns) = (pairs as u64 * u64::from(WINDOW_PUTS), row.median_us * 1e3);
     let reference = reference(lab, shape);
     let bandwidth = bandwidth(point.bytes * messages, median_ns);
@@ -489,8 +499,10 @@ mod tests {
     fn the_slowest_rank_counts() {
         // Two ranks, three repetitions.
         let all = vec![[0, 10], [100, 105], [200, 230], [5, 12], [90, 99], [201, 202]];
-        let (min, median, span) = Times { p: 2, all }.figures();
+        let (min, median, span) = Times { p: 2, calls: 1, all: all.clone() }.figures();
         assert_eq!((min, median, span), (9.0, 10.0, 12.0));
+        let of_one = Times { p: 2, calls: 4, all }.figures();
+        assert_eq!(of_one, (2.25, 2.5, 3.0));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) const CSV_HEAD: &str = "op,dist,p,bytes,min_us,median_us,span_us,reps
 /// The label says which algorithm it was, where one was named.
 pub(crate) fn csv(row: &Row, label: &str) -> String {
     let Row { op, dist, p, bytes, min_us, median_us, span_us, reps, algorithm, .. } = row;
-    let line = format!("{op},{dist},{p},{bytes},{min_us:.2},{median_us:.2},{span_us:.2},{reps},{label}");
+    let line = format!("{op},{dist},{p},{bytes},{min_us:.3},{median_us:.3},{span_us:.3},{reps},{label}");
     if *algorithm == "auto" { line } else { format!("{line}/{algorithm}") }
 }
 
@@ -213,6 +213,8 @@ pub(crate) struct Setting {
     pub(crate) rest_seconds: f64,
     /// All ranks begin a repetition at one time of their clock.
     pub(crate) one_clock: bool,
+    /// Calls of a repetition.
+    pub(crate) calls: u32,
     pub(crate) mode: &'static str,
     pub(crate) in_place: bool,
     #[serde(rename = "type")]
@@ -252,7 +254,7 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
     let wire =
         circulant::measure::Wire { latency_ns: s.latency_ns, overhead_ns: s.overhead_ns, byte_ns: s.byte_ns };
     let mut text = format!(
-        "\n{} on {}, provider {}, launcher {}, {} memory{}{}, {} calls{}{}\n",
+        "\n{} on {}, provider {}, launcher {}, {} memory{}{}, {} calls{}{}{}\n",
         crate::units::plural(s.p as u64, "rank"),
         crate::units::plural(u64::from(s.nodes), "node"),
         s.provider,
@@ -262,6 +264,7 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         if s.fresh { ", written before each repetition" } else { "" },
         s.mode,
         if s.in_place { ", in place" } else { "" },
+        if s.calls > 1 { format!(", {} in a row", s.calls) } else { String::new() },
         if s.rest_seconds > 0.0 {
             match s.one_clock {
                 false => format!(", each after a rest of {} s", s.rest_seconds),
@@ -409,7 +412,7 @@ mod tests {
     #[test]
     fn csv_is_the_rivals_format() {
         let row = example("bcast", 1000, 12.345);
-        assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.35,12.35,12.35,35,circulant");
+        assert_eq!(csv(&row, "circulant"), "bcast,-,8,1000,12.345,12.345,12.345,35,circulant");
         let named = Row { algorithm: "ring", ..row.clone() };
         assert!(csv(&named, "circulant").ends_with(",35,circulant/ring"));
         assert_eq!(CSV_HEAD.split(',').count(), csv(&row, "x").split(',').count());

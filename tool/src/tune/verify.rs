@@ -41,6 +41,7 @@ pub(super) fn run(args: &TuneArgs, world: &World, out: &mut Out) -> Result<(), F
         wire,
         fold_ns: 0.0,
         root: 0,
+        calls: 1,
         warm: 0,
         reps: 1000,
         time: args.time,
