@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod ahead;
 mod allocations;
 mod bounds;
 mod calls;
@@ -69,7 +70,7 @@ fn seed() -> u64 {
 fn one(comm: &Communicator, random: &mut Random, call: usize) -> Result<()> {
     let (p, r) = (comm.size(), comm.rank());
     // In elements of 8 bytes: none, one, odd, the most that a short call takes of some operation, more, much more.
-    let len = [0, 1, 2, 31, 32, 33, 100, 512, 513, 1501, 2048, 2049, 40_000][random.below(13)];
+    let len = [0, 1, 2, 31, 32, 33, 44, 45, 100, 512, 513, 1501, 2048, 2049, 40_000][random.below(15)];
     let case = Case { call, len, root: random.below(p), in_place: random.below(2) == 0 };
     if let Some((name, operation)) = calls::ALL.get(random.below(calls::ALL.len() + 1)) {
         print_if_failing(&format!("{name} at {r} of {p}: {case:?}"), || operation(comm, case))

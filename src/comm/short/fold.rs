@@ -14,7 +14,7 @@ use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
 use crate::plan::scan::prefix::exscan_round;
 use crate::schedule::Circulant;
-use crate::transport::call_slots::{MAX_POST_BYTES, MAX_WIDE_POST_BYTES};
+use crate::transport::call_slots::{MAX_POST_BYTES, MAX_SHORT_BYTES, MAX_WIDE_POST_BYTES};
 use std::cmp::Ordering;
 
 /// Bytes that are folded in one go: what was read is in the core's own cache when it is folded. Chosen: as long as the parts in which another rank
@@ -107,7 +107,10 @@ impl Communicator {
                     keep(run, send, recv);
                     return Ok(());
                 }
-                let split = run.size() > 2 && recv.len() * run.size() > SPLIT_FOLD_BYTES;
+                // A part of the result is shared beside a long post.
+                let split = run.size() > 2
+                    && recv.len() * run.size() > SPLIT_FOLD_BYTES
+                    && recv.len() > MAX_SHORT_BYTES;
                 if run.size() == 2 {
                     run.fold_other(send, recv, by)?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Fnv;
 use crate::plan::registry::Operation;
 use crate::transport::Lent;
-use crate::transport::call_slots::{CallSlots, Look, MAX_POST_BYTES, Post, SLOTS};
+use crate::transport::call_slots::{CallSlots, LONG_SLOTS, Look, MAX_POST_BYTES, Post, SHORT_SLOTS};
 use std::sync::{Arc, Weak};
 
 /// In the code of a post: another thread of that rank is in an earlier short call of this communicator, and may still read
@@ -47,7 +47,7 @@ struct Calls {
     /// Hash of all calls so far.
     past: u64,
     /// The last ones: number, operation, hash.
-    log: [(u64, u8, u64); SLOTS],
+    log: [(u64, u8, u64); SHORT_SLOTS],
     /// Number of the next call, with more bits than a call's own.
     next: u64,
     /// Calls that threads of ours are in.
@@ -56,7 +56,12 @@ struct Calls {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { past: 0, log: [(u64::MAX, 0, 0); SLOTS], next: 0, inside: Vec::with_capacity(SLOTS) }
+        Self {
+            past: 0,
+            log: [(u64::MAX, 0, 0); SHORT_SLOTS],
+            next: 0,
+            inside: Vec::with_capacity(LONG_SLOTS),
+        }
     }
 }
 
@@ -71,7 +76,7 @@ impl Calls {
         self.next = number + 1;
         self.inside.push(number);
         let past = self.past;
-        self.log[usize::from(number.to_le_bytes()[0]) % SLOTS] = (number, code, hash);
+        self.log[usize::from(number.to_le_bytes()[0]) % SHORT_SLOTS] = (number, code, hash);
         let mut h = Fnv(past);
         h.word(number);
         h.word(hash);
@@ -200,7 +205,7 @@ impl ShortState {
             [] | [_] => true,
             _ => {
                 let lowest = self.calls.inside.iter().min().copied().unwrap_or(number);
-                lowest >= number || !self.slots.is_wide(len) && number - lowest < SLOTS as u64
+                lowest >= number || !self.slots.is_wide(len) && number - lowest < LONG_SLOTS as u64
             }
         }
     }

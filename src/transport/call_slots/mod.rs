@@ -1,6 +1,6 @@
 //! Slots of shared memory through which the ranks of one communicator on one node exchange short data, without puts.
 //!
-//! Each member has an [area](MemberArea) in its own shared memory, with a few slots that it uses in turn, by the number of the
+//! Each member has an [area](MemberArea) in its own shared memory, with [slots](layout) that it uses in turn, by the number of the
 //! call. It *posts*: it writes bytes and what the call is to a slot, then sets the slot's flag; one flag serves all readers.
 //! The others *look* at the flag, and read. No rank writes to another's area.
 //!
@@ -13,6 +13,7 @@
 //! area says. The writer reads these counters when it has used all its slots, so mostly never: a member that enters
 //! a call in which all wait for all has passed the calls before it.
 
+mod layout;
 mod post;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -26,9 +27,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+pub(super) use layout::AREA_BYTES;
+pub(crate) use layout::{LONG_SLOTS, MAX_SHORT_BYTES, SHORT_SLOTS};
+use layout::{Layout, long_turn};
 pub(crate) use post::Place;
 
-/// The longest post that a slot holds, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
+/// The longest post that a long slot holds, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
 /// (docs/design.md, "Short calls on one node"); small under loom and Miri, which walk each byte.
 pub(crate) const MAX_POST_BYTES: usize = match () {
     _ if cfg!(loom) => 16,
@@ -41,11 +45,6 @@ pub(crate) const MAX_WIDE_POST_BYTES: usize = 32 * MAX_POST_BYTES;
 /// The longest part of a result that is [shared](CallSlots::share): half of the longest, as there are at least two members,
 /// and what rounding up to whole elements adds.
 const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
-/// Slots of an area: calls that a member can be ahead of another.
-pub(crate) const SLOTS: usize = if cfg!(test) { 2 } else { USUAL_SLOTS };
-/// The same outside of unit tests. Chosen: an area stays below 256 KiB; a member that is further ahead waits, which
-/// unit tests reach with 2.
-const USUAL_SLOTS: usize = 8;
 /// Offset in an area, in bytes, of the number of its use. This word and the next three lie on a cache line of their own,
 /// and so do the others.
 const GENERATION: usize = 0;
@@ -55,24 +54,16 @@ const CORE: usize = 8;
 const WANTED: [usize; 2] = [16, 24];
 /// Offset of the number of calls that the member has passed.
 const PASSED: usize = 128;
-/// Offset of the first slot.
-const FIRST: usize = 256;
 /// Offset in a slot, in bytes, of the flag: call and operation.
 const FLAG: usize = 0;
 /// In a flag the operation stands in the low byte, then [how](post::Place) the bytes are shown, and from this bit on the call.
-const FLAG_CALL_SHIFT: u32 = 10;
+const FLAG_CALL_SHIFT: u32 = 11;
 /// Offset of the hash of the call.
 const HASH: usize = 8;
 /// Offset of the hash of all calls before.
 const PAST: usize = 16;
 /// Offset of the call whose part is there.
 const SHARED_FLAG: usize = 24;
-/// Offset of the bytes that are posted.
-const BYTES: usize = 32;
-/// Offset of the part of a result that is shared.
-const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
-/// Bytes of a slot: an odd number of cache lines, so that slots do not fall on the same sets of a cache.
-const SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 /// The longest post, in bytes, that lies in its slot where there is wide memory and each rank has a core of its own. Chosen: calls of 1000 and 3000 bytes took up to a third longer
 /// with theirs there, calls of 8000 a fifth to a half less.
 const MAX_NARROW_BYTES: usize = match () {
@@ -89,16 +80,6 @@ pub(super) const WIDE_BYTES: usize = 2 * MAX_WIDE_POST_BYTES;
 const PRESENT_BYTES: usize = WIDE_BYTES / 4;
 /// What lies there begins at multiples of this: a cache line.
 const WIDE_ALIGN_BYTES: usize = 64;
-/// Bytes of an area: whole pages.
-pub(super) const AREA_BYTES: usize = area_bytes(SLOTS);
-const fn area_bytes(slots: usize) -> usize {
-    (FIRST + slots * SLOT_BYTES).next_multiple_of(4096)
-}
-
-const _: () = assert!(
-    cfg!(loom) || (SLOT_BYTES / 64) % 2 == 1 && SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
-);
-
 /// Looks at a flag in a row before anything else is done, where each rank has a core of its own: 2.5 µs (a look takes
 /// 25 ns by `ci/cost waits`).
 const LOOK_SPINS: u32 = 100;
@@ -141,14 +122,17 @@ pub(crate) struct CallSlots {
     /// By rank in the communicator.
     areas: Vec<MemberArea>,
     mine: usize,
+    layout: Layout,
     /// By slot: number + 1 of the call whose bytes of ours other members may still read.
-    posted: [u64; SLOTS],
+    posted: [u64; SHORT_SLOTS],
+    /// By long slot: the same of posts that the call's own slot does not hold. Each takes a long slot, also where it lies in wide memory: for a [part](CallSlots::share).
+    in_long: [u64; LONG_SLOTS],
     /// All members have passed the calls below this.
     passed: u64,
     /// All members have wide memory.
     wide: bool,
     /// By slot: where its post lies in our wide memory.
-    in_wide: [Range<usize>; SLOTS],
+    in_wide: [Range<usize>; SHORT_SLOTS],
     /// When this rank entered the call, as long posts and those that are lent tell.
     entered: u64,
     /// Where in our wide memory the next post may begin: behind the last one.
@@ -199,8 +183,8 @@ impl MemberArea {
     /// Clears it for new slots. Other ranks see this when they have its ticket.
     pub(super) fn clear(&self) {
         [PASSED, CORE].iter().chain(&WANTED).for_each(|at| self.count(*at).store(0, Ordering::Relaxed));
-        for (slot, word) in (0..SLOTS as u64).flat_map(|i| [(i, FLAG), (i, SHARED_FLAG)]) {
-            self.slot(slot, word).store(0, Ordering::Relaxed);
+        for at in layout::all().flat_map(|slot| [slot + FLAG, slot + SHARED_FLAG]) {
+            self.count(at).store(0, Ordering::Relaxed);
         }
         self.count(GENERATION).store(self.generation, Ordering::Release);
     }
@@ -211,20 +195,6 @@ impl MemberArea {
         // atomics only.
         unsafe { self.memory.word(at) }
     }
-
-    fn slot(&self, sequence: u64, word: usize) -> &AtomicU64 {
-        self.count(slot(sequence) + word)
-    }
-}
-
-/// Which slot a call uses.
-#[allow(clippy::cast_possible_truncation, reason = "below SLOTS")]
-fn turn(sequence: u64) -> usize {
-    (sequence % SLOTS as u64) as usize
-}
-
-fn slot(sequence: u64) -> usize {
-    FIRST + turn(sequence) * SLOT_BYTES
 }
 
 /// What a flag says of a call: its number, never 0, and the operation.
@@ -242,12 +212,15 @@ impl CallSlots {
         pauses: Pauses,
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
-        let (posted, way) = ([0; SLOTS], Way::default());
-        let (in_wide, long) = ([const { 0..0 }; SLOTS], long_copy_bytes(areas.len()));
+        let (posted, in_long, way) = ([0; SHORT_SLOTS], [0; LONG_SLOTS], Way::default());
+        let (in_wide, long) = ([const { 0..0 }; SHORT_SLOTS], long_copy_bytes(areas.len()));
+        let layout = Layout::new(pauses.crowded);
         Self {
             areas,
             mine,
+            layout,
             posted,
+            in_long,
             passed: 0,
             wide,
             in_wide,
@@ -296,7 +269,10 @@ impl CallSlots {
     /// The same, by what is known of the calls that members have passed.
     #[inline]
     fn has_room(&self, sequence: u64, len: usize) -> bool {
-        self.posted[turn(sequence)] <= self.passed && (!self.is_wide(len) || self.gap(len).is_some())
+        let passed = |call: u64| call <= self.passed;
+        passed(self.posted[self.layout.turn(sequence)])
+            && (len <= self.layout.holds() || passed(self.in_long[long_turn(sequence)]))
+            && (!self.is_wide(len) || self.gap(len).is_some())
     }
 
     /// Looks which calls all members have passed; returns the member that has passed the fewest.
@@ -317,14 +293,15 @@ impl CallSlots {
     #[inline]
     pub(crate) fn look(&self, member: usize, sequence: u64) -> Look {
         let Some(area) = self.areas.get(member) else { return Look::Nothing };
-        let seen = area.slot(sequence, FLAG).load(Ordering::Acquire);
+        let word = |word| area.count(self.layout.slot(sequence) + word);
+        let seen = word(FLAG).load(Ordering::Acquire);
         match (seen >> FLAG_CALL_SHIFT).cmp(&(sequence + 1)) {
             std::cmp::Ordering::Less => Look::Nothing,
             std::cmp::Ordering::Greater => Look::Later,
             std::cmp::Ordering::Equal => Look::Posted(Post {
                 code: seen.to_le_bytes()[0],
-                hash: area.slot(sequence, HASH).load(Ordering::Relaxed),
-                past: area.slot(sequence, PAST).load(Ordering::Relaxed),
+                hash: word(HASH).load(Ordering::Relaxed),
+                past: word(PAST).load(Ordering::Relaxed),
             }),
         }
     }
@@ -368,23 +345,25 @@ impl CallSlots {
         self.cores.separate(mark, self.mine, words);
     }
 
-    /// Shows `part`, our part of a result, in a call in which we have posted.
+    /// Shows `part`, our part of a result, in a call in which we have posted more bytes than a short slot holds.
     ///
     /// # Panics
-    /// When it is longer than a member's share of [`MAX_POST_BYTES`] bytes can be.
+    /// When it is longer than a member's share of [`MAX_POST_BYTES`] bytes can be, or that post was shorter.
     pub(crate) fn share(&mut self, sequence: u64, part: &[u8]) {
         assert!(part.len() <= MAX_PART_BYTES, "a part of {} bytes", part.len());
-        let area = &self.areas[self.mine];
-        // SAFETY: the slot has MAX_PART_BYTES for it. No member reads them: all have passed the call that they were of (`room`,
-        // before the post), and the flag does not name this one yet.
-        unsafe { area.memory.write(slot(sequence) + PART_BYTES, part.as_ptr(), part.len()) };
-        area.slot(sequence, SHARED_FLAG).store(sequence + 1, Ordering::Release);
+        let (area, is_long) = (&self.areas[self.mine], self.layout == Layout::Long);
+        assert!(is_long || self.in_long[long_turn(sequence)] == sequence + 1, "a part without a long slot");
+        // SAFETY: the long slot has MAX_PART_BYTES for it, and our post of this call has taken it (asserted). No member reads them: all have passed the call
+        // that they were of (`room`, before the post), and the flag does not name this one yet.
+        unsafe { area.memory.write(layout::part(sequence), part.as_ptr(), part.len()) };
+        area.count(self.layout.slot(sequence) + SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 
     /// Whether `member` shows its part in call `sequence`.
     #[inline]
     pub(crate) fn has_shared(&self, member: usize, sequence: u64) -> bool {
-        let flag = |area: &MemberArea| area.slot(sequence, SHARED_FLAG).load(Ordering::Acquire);
+        let flag =
+            |area: &MemberArea| area.count(self.layout.slot(sequence) + SHARED_FLAG).load(Ordering::Acquire);
         self.areas.get(member).is_some_and(|area| flag(area) == sequence + 1)
     }
 
@@ -395,8 +374,8 @@ impl CallSlots {
     pub(crate) fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
         assert!(out.len() <= MAX_PART_BYTES, "{} bytes of a part", out.len());
         let area = &self.areas[member];
-        // SAFETY: the slot has MAX_PART_BYTES, and `out` is ours. As for what is posted, the member does not write them.
-        unsafe { area.memory.read(slot(sequence) + PART_BYTES, out.as_mut_ptr(), out.len()) };
+        // SAFETY: a long slot has MAX_PART_BYTES, and `out` is ours. As for what is posted, the member does not write them.
+        unsafe { area.memory.read(layout::part(sequence), out.as_mut_ptr(), out.len()) };
     }
 
     /// Whether `member` has passed call `sequence`: it reads nothing more of it.

@@ -1,11 +1,12 @@
 //! Posting bytes, and reading what others have posted: in a slot, in wide memory (pipelined where they are long), or lent: by reference, without a copy.
 
+use super::layout::{BYTES, long_slot, long_turn};
 use super::{
-    BYTES, CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES,
-    PAST, Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag, slot, turn,
+    CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
+    Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
 };
 use crate::memory::Stores;
-use crate::memory::words::Ordering;
+use crate::memory::words::{AtomicU64, Ordering};
 use crate::transport::Lent;
 use crate::transport::pauses::Pauses;
 use std::ops::Range;
@@ -14,6 +15,8 @@ use std::ops::Range;
 const IS_WIDE: u64 = 1 << 8;
 /// Of a flag: the post is lent.
 const IS_LENT: u64 = 1 << 9;
+/// Of a flag: the post lies in a long slot, though the call's own is a short one.
+const IS_IN_LONG: u64 = 1 << 10;
 /// Offset in a slot, in bytes, of where a post begins that lies in wide memory, or of the file that lent bytes are in. The slot holds no bytes then.
 const WHERE: usize = BYTES;
 /// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
@@ -92,7 +95,7 @@ impl CallSlots {
 
     /// When `member` entered call `sequence`, if its post is long or lent; else 0.
     pub(crate) fn entered(&self, member: usize, sequence: u64) -> u64 {
-        let slot = |word| self.areas[member].slot(sequence, word).load(Ordering::Relaxed);
+        let slot = |word| self.word(member, sequence, word).load(Ordering::Relaxed);
         if slot(FLAG) & (IS_WIDE | IS_LENT) == 0 { 0 } else { slot(ENTERED) }
     }
 
@@ -110,16 +113,21 @@ impl CallSlots {
         read: bool,
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
-        (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (0, 0..0);
+        let turn = self.layout.turn(sequence);
+        (self.posted[turn], self.in_wide[turn]) = (0, 0..0);
+        let until_passed = if read { sequence + 1 } else { 0 };
+        if len > self.layout.holds() {
+            self.in_long[long_turn(sequence)] = until_passed;
+        }
         if self.is_wide(len) {
             self.post_wide(sequence, post, pieces, len);
         } else {
             self.post_narrow(sequence, post, pieces, len);
         }
-        self.posted[turn(sequence)] = if read { sequence + 1 } else { 0 };
+        self.posted[turn] = until_passed;
     }
 
-    /// As [`CallSlots::post`], of `len` bytes in the slot.
+    /// As [`CallSlots::post`], of `len` bytes in the call's own slot, or in a long one.
     #[inline]
     fn post_narrow<'p>(
         &mut self,
@@ -129,14 +137,16 @@ impl CallSlots {
         len: usize,
     ) {
         assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
-        let (area, mut at) = (&self.areas[self.mine], slot(sequence) + BYTES);
+        let how = if len > self.layout.holds() { IS_IN_LONG } else { 0 };
+        let (slot, _) = self.bytes_of(sequence, how);
+        let (area, mut at) = (&self.areas[self.mine], slot + BYTES);
         for piece in pieces {
             // SAFETY: there is room for all pieces in the slot. No member reads these bytes: all have passed the call that they were of
             // (`room`), and the flag does not name this one yet.
             unsafe { area.memory.write(at, piece.as_ptr(), piece.len()) };
             at += piece.len();
         }
-        self.show(sequence, post, 0);
+        self.show(sequence, post, how);
     }
 
     /// As [`CallSlots::post`], of `len` bytes in wide memory.
@@ -149,12 +159,11 @@ impl CallSlots {
     ) {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
         let Some(first) = self.gap(len) else { panic!("no room for a post of {len} bytes") };
-        self.in_wide[turn(sequence)] = first..first + len;
+        self.in_wide[self.layout.turn(sequence)] = first..first + len;
         self.next = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
         let spins = self.pauses.spins;
-        let area = &self.areas[self.mine];
-        area.slot(sequence, WHERE).store(first as u64, Ordering::Relaxed);
-        area.slot(sequence, ENTERED).store(self.entered, Ordering::Relaxed);
+        self.word(self.mine, sequence, WHERE).store(first as u64, Ordering::Relaxed);
+        self.word(self.mine, sequence, ENTERED).store(self.entered, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
         let most = if spins { PIPELINE_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
@@ -171,7 +180,7 @@ impl CallSlots {
                 false => write(Stores::Microcode),
             }
             done += part.len();
-            let extent = self.areas[self.mine].slot(sequence, EXTENT);
+            let extent = self.word(self.mine, sequence, EXTENT);
             extent.store(done as u64, Ordering::Release);
             if !shown && spins {
                 self.show(sequence, post, IS_WIDE);
@@ -216,12 +225,13 @@ impl CallSlots {
     /// Posts in call `sequence`, as [`CallSlots::post`] does: `post`, and that its bytes are lent. They stay as they are until all members that
     /// read them [have passed](CallSlots::has_passed) the call.
     pub(crate) fn lend(&mut self, sequence: u64, post: Post, lent: Lent) {
-        let area = &self.areas[self.mine];
-        area.slot(sequence, WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
-        area.slot(sequence, EXTENT).store(lent.at, Ordering::Relaxed);
-        area.slot(sequence, ENTERED).store(self.entered, Ordering::Relaxed);
+        let word = |word| self.word(self.mine, sequence, word);
+        word(WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
+        word(EXTENT).store(lent.at, Ordering::Relaxed);
+        word(ENTERED).store(self.entered, Ordering::Relaxed);
         self.show(sequence, post, IS_LENT);
-        (self.posted[turn(sequence)], self.in_wide[turn(sequence)]) = (sequence + 1, 0..0);
+        let turn = self.layout.turn(sequence);
+        (self.posted[turn], self.in_wide[turn]) = (sequence + 1, 0..0);
     }
 
     /// Prefetches the flag of `member` in call `sequence`, and the first bytes of `part` of its post, while others are read. Nothing where ranks share
@@ -231,7 +241,7 @@ impl CallSlots {
         if !self.pauses.spins {
             return;
         }
-        let (memory, slot) = (&self.areas[member].memory, slot(sequence));
+        let (memory, slot) = (&self.areas[member].memory, self.layout.slot(sequence));
         memory.prefetch(slot, BYTES);
         // Longer posts lie elsewhere.
         if !part.is_empty() && part.end <= MAX_NARROW_BYTES {
@@ -242,31 +252,36 @@ impl CallSlots {
     /// Sets the flag.
     #[inline]
     fn show(&self, sequence: u64, post: Post, how: u64) {
-        let area = &self.areas[self.mine];
-        area.slot(sequence, HASH).store(post.hash, Ordering::Relaxed);
-        area.slot(sequence, PAST).store(post.past, Ordering::Relaxed);
-        area.slot(sequence, FLAG).store(flag(sequence, post.code) | how, Ordering::Release);
+        let word = |word| self.word(self.mine, sequence, word);
+        word(HASH).store(post.hash, Ordering::Relaxed);
+        word(PAST).store(post.past, Ordering::Relaxed);
+        word(FLAG).store(flag(sequence, post.code) | how, Ordering::Release);
+    }
+
+    /// A word of `member`'s slot for call `sequence`.
+    #[inline]
+    pub(super) fn word(&self, member: usize, sequence: u64, word: usize) -> &AtomicU64 {
+        self.areas[member].count(self.layout.slot(sequence) + word)
     }
 
     /// Where the bytes are that `member` has posted in call `sequence`, as a look showed.
     #[inline]
     pub(crate) fn place(&self, member: usize, sequence: u64) -> Place {
-        let area = &self.areas[member];
-        match area.slot(sequence, FLAG).load(Ordering::Relaxed) & (IS_WIDE | IS_LENT) {
+        let word = |word| self.word(member, sequence, word);
+        match word(FLAG).load(Ordering::Relaxed) & (IS_WIDE | IS_LENT) {
             0 => Place::Area(MAX_POST_BYTES),
             IS_WIDE => {
                 // Acquire: the bytes were written before.
-                let ready = area.slot(sequence, EXTENT).load(Ordering::Acquire);
+                let ready = word(EXTENT).load(Ordering::Acquire);
                 // Any number may stand there.
                 Place::Area(usize::try_from(ready).unwrap_or(0).min(MAX_WIDE_POST_BYTES))
             }
             _ => {
-                let [a, b, c, d, e, f, g, h] =
-                    area.slot(sequence, WHERE).load(Ordering::Relaxed).to_le_bytes();
+                let [a, b, c, d, e, f, g, h] = word(WHERE).load(Ordering::Relaxed).to_le_bytes();
                 Place::Lent(Lent {
                     chunk: u32::from_le_bytes([e, f, g, h]),
                     fd: u32::from_le_bytes([a, b, c, d]),
-                    at: area.slot(sequence, EXTENT).load(Ordering::Relaxed),
+                    at: word(EXTENT).load(Ordering::Relaxed),
                 })
             }
         }
@@ -275,20 +290,30 @@ impl CallSlots {
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`, where that is there, is `post` and lies in its slot; else returns false.
     #[inline]
     pub(crate) fn take(&self, member: usize, sequence: u64, post: Post, at: usize, out: &mut [u8]) -> bool {
-        if at > MAX_POST_BYTES || out.len() > MAX_POST_BYTES - at {
-            return false;
-        }
-        let area = &self.areas[member];
-        let is = |word, value| area.slot(sequence, word).load(Ordering::Relaxed) == value;
+        let (area, own) = (&self.areas[member], self.layout.slot(sequence));
+        let is = |word, value| area.count(own + word).load(Ordering::Relaxed) == value;
         // Acquire: the bytes were written before.
-        let seen = area.slot(sequence, FLAG).load(Ordering::Acquire);
-        if seen != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
+        let seen = area.count(own + FLAG).load(Ordering::Acquire);
+        if seen & !IS_IN_LONG != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
             return false;
         }
-        // SAFETY: what is read ends within the MAX_POST_BYTES of the slot (above), and `out` is ours. The member does not write these bytes until we
+        let (slot, holds) = self.bytes_of(sequence, seen);
+        if at > holds || out.len() > holds - at {
+            return false;
+        }
+        // SAFETY: what is read ends within the bytes of the slot (above), and `out` is ours. The member does not write these bytes until we
         // have passed this call; should it, we read other ones.
-        unsafe { area.memory.read(slot(sequence) + BYTES + at, out.as_mut_ptr(), out.len()) };
+        unsafe { area.memory.read(slot + BYTES + at, out.as_mut_ptr(), out.len()) };
         true
+    }
+
+    /// Which slot holds the bytes of a post with this flag, and how many it holds.
+    #[inline]
+    fn bytes_of(&self, sequence: u64, flag: u64) -> (usize, usize) {
+        match flag & IS_IN_LONG {
+            0 => (self.layout.slot(sequence), self.layout.holds()),
+            _ => (long_slot(sequence), MAX_POST_BYTES),
+        }
     }
 
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area). `footprint`: bytes that the call
@@ -300,14 +325,15 @@ impl CallSlots {
         let ends = |most: usize| at <= most && out.len() <= most - at;
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
         let area = &self.areas[member];
-        let is_wide = area.slot(sequence, FLAG).load(Ordering::Relaxed) & IS_WIDE != 0;
+        let seen = self.word(member, sequence, FLAG).load(Ordering::Relaxed);
         // Any number may stand there.
-        let first = usize::try_from(area.slot(sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
+        let first = usize::try_from(self.word(member, sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
         let first = first.min(WIDE_BYTES - at - out.len());
-        let wide = if is_wide { area.wide(first + at + out.len()) } else { None };
+        let wide = if seen & IS_WIDE != 0 { area.wide(first + at + out.len()) } else { None };
+        let (slot, holds) = self.bytes_of(sequence, seen);
         let (memory, first) = match wide {
             Some(wide) => (wide, first),
-            None if ends(MAX_POST_BYTES) => (&area.memory, slot(sequence) + BYTES),
+            None if ends(holds) => (&area.memory, slot + BYTES),
             // The member has made no such post: a slot holds none of this length.
             None => return,
         };

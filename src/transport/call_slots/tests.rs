@@ -1,5 +1,6 @@
 //! Posts of two members in one process.
 
+use super::layout::BYTES;
 use super::post::{MIN_CROWDED_LENT_BYTES, MIN_LENT_BYTES as MIN_LENT};
 use super::*;
 use crate::transport::slot_pool::MAX_CALL_SLOTS;
@@ -17,7 +18,7 @@ fn the_document_says_how_long_an_area_is() {
     let document = include_str!("../../../docs/design.md");
     let said = format!(
         "{} KiB for each communicator, at most {MAX_CALL_SLOTS} at once",
-        area_bytes(USUAL_SLOTS) >> 10
+        layout::USUAL_AREA_BYTES >> 10
     );
     assert!(document.contains(&said), "docs/design.md does not say: {said}");
 }
@@ -41,7 +42,7 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
         assert_eq!(out[..5], bytes[MAX_POST_BYTES - 5..]);
         assert!(!reader.has_shared(0, sequence));
         writer.share(sequence, &bytes[3..MAX_PART_BYTES]);
-        assert!(reader.has_shared(0, sequence) && !reader.has_shared(0, sequence + SLOTS as u64));
+        assert!(reader.has_shared(0, sequence) && !reader.has_shared(0, sequence + LONG_SLOTS as u64));
         reader.read_part(0, sequence, &mut out[..MAX_PART_BYTES - 3]);
         assert_eq!(
             out[..MAX_PART_BYTES - 3],
@@ -50,15 +51,15 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
         );
         reader.read(0, sequence, 0, &mut out, 0);
         assert!(out == bytes);
-        if sequence >= SLOTS as u64 {
-            assert_eq!(reader.look(0, sequence - SLOTS as u64), Look::Later);
+        if sequence >= LONG_SLOTS as u64 {
+            assert_eq!(reader.look(0, sequence - LONG_SLOTS as u64), Look::Later);
         }
         // All slots are full; a member that reads them is named, until it has passed the oldest.
-        if sequence % SLOTS as u64 == SLOTS as u64 - 1 {
+        if sequence % LONG_SLOTS as u64 == LONG_SLOTS as u64 - 1 {
             assert_eq!(writer.room(sequence + 1, 0), Err(1));
-            reader.pass(sequence + 1 - SLOTS as u64);
+            reader.pass(sequence + 1 - LONG_SLOTS as u64);
             assert_eq!(writer.room(sequence + 1, 0), Err(1));
-            reader.pass(sequence + 2 - SLOTS as u64);
+            reader.pass(sequence + 2 - LONG_SLOTS as u64);
             assert_eq!(writer.room(sequence + 1, 0), Ok(()));
             assert_eq!(writer.room(sequence + 2, 0), Err(1));
             reader.pass(sequence + 1);
@@ -75,6 +76,71 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
     }
 }
 
+/// Where ranks share cores, short posts are further ahead of their reader than long ones. Both are there until it has passed them.
+#[test]
+fn short_posts_are_further_ahead_where_ranks_share_cores() {
+    for mut pauses in [Pauses::new(false, true), Pauses::new(true, false)] {
+        pauses.settle(3, 2);
+        let mut pools = two();
+        pools.iter_mut().for_each(|pool| pool.pause_by(pauses));
+        // The first has wide memory, the second none. Where a setting has ranks spin, the longest posts lie there.
+        let both = [open(&mut pools), open(&mut pools)];
+        let wide = both.each_ref().map(|[_, writer]| writer.is_wide(MAX_POST_BYTES));
+        assert_eq!(wide, [pauses.spins, false]);
+        both.into_iter().for_each(run_ahead);
+    }
+}
+
+fn run_ahead([mut reader, mut writer]: [CallSlots; 2]) {
+    let most = writer.layout.holds();
+    assert!(most < MAX_POST_BYTES);
+    let bytes = |sequence: u64, len| vec![sequence.to_le_bytes()[0]; len];
+    let mut next = 0;
+    // So many calls find room one after the other. Each fourth one that may shows a part of a result.
+    let lengths =
+        [(most, SHORT_SLOTS), (most + 1, LONG_SLOTS), (MAX_POST_BYTES, LONG_SLOTS), (0, SHORT_SLOTS)];
+    for (len, ahead) in lengths {
+        let shares = |sequence: u64| len > most && sequence % 4 == 1;
+        for _ in 0..3 * SHORT_SLOTS {
+            let first = next;
+            while writer.room(next, len).is_ok() {
+                writer.post(next, POST, once(&bytes(next, len)), true);
+                if shares(next) {
+                    writer.share(next, &bytes(next + 9, 40));
+                }
+                next += 1;
+            }
+            assert_eq!(next - first, ahead as u64, "{len} bytes");
+            for sequence in first..next {
+                let mut out = vec![0; len];
+                assert_eq!(reader.look(0, sequence), Look::Posted(POST));
+                reader.read(0, sequence, 0, &mut out, 0);
+                assert!(out == bytes(sequence, len), "call {sequence}, {len} bytes");
+                out.fill(0);
+                let taken = reader.take(0, sequence, POST, 0, &mut out);
+                assert_eq!(taken, !writer.is_wide(len));
+                assert!(!taken || out == bytes(sequence, len), "call {sequence}, {len} bytes");
+                let holds = if len > most { MAX_POST_BYTES } else { most };
+                assert!(!reader.take(0, sequence, POST, 0, &mut vec![0; holds + 1]), "a slot ends before");
+                assert_eq!(reader.has_shared(0, sequence), shares(sequence));
+                if shares(sequence) {
+                    reader.read_part(0, sequence, &mut out[..40]);
+                    assert!(out[..40] == bytes(sequence + 9, 40));
+                }
+            }
+            reader.pass(next);
+        }
+    }
+    // A long post waits for the last one in its long slot, though its own slot is free, and a short one does not.
+    let [long, short] = [writer.room(next, MAX_POST_BYTES), writer.room(next, most)];
+    assert_eq!((long, short), (Ok(()), Ok(())));
+    writer.post(next, POST, once(&bytes(next, MAX_POST_BYTES)), true);
+    let later = next + LONG_SLOTS as u64;
+    assert_eq!((writer.room(later, MAX_POST_BYTES), writer.room(later, most)), (Err(1), Ok(())));
+    reader.pass(next + 1);
+    assert_eq!(writer.room(later, MAX_POST_BYTES), Ok(()));
+}
+
 /// Posts of any lengths, in wide memory and without, are there until their reader has passed them.
 #[test]
 fn posts_stay_until_they_are_passed() {
@@ -88,9 +154,7 @@ fn posts_stay_until_they_are_passed() {
     reader.pass(2000);
     assert_eq!(writer.room(2000, MAX_POST_BYTES), Ok(()));
     writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
-    [BYTES, BYTES + 8]
-        .iter()
-        .for_each(|at| writer.areas[writer.mine].slot(2000, *at).store(u64::MAX, Ordering::Relaxed));
+    [BYTES, BYTES + 8].iter().for_each(|at| writer.word(0, 2000, *at).store(u64::MAX, Ordering::Relaxed));
     assert_eq!(reader.place(0, 2000), Place::Area(MAX_WIDE_POST_BYTES));
     reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5], 0);
     reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5], 0);
@@ -118,7 +182,7 @@ fn stay(both: &mut [[CallSlots; 2]; 2]) {
         let (mut oldest, mut early) = (0, 0);
         for sequence in 0..if cfg!(miri) { 50 } else { 1000u64 } {
             while writer.room(sequence, len(sequence)) == Err(1) {
-                early += u32::from(sequence - oldest < SLOTS as u64);
+                early += u32::from(sequence - oldest < LONG_SLOTS as u64);
                 let mut out = vec![0; len(oldest)];
                 assert_eq!(reader.look(0, oldest), Look::Posted(POST));
                 assert!(matches!(reader.place(0, oldest), Place::Area(ready) if ready >= len(oldest)));
@@ -146,7 +210,7 @@ fn posts_cycle_through_wide_memory() {
             writer.post(sequence, POST, once(&vec![7; len]), true);
             reader.pass(sequence + 1);
             writer.all_entered(sequence + 1);
-            writer.in_wide[turn(sequence)].start
+            writer.in_wide[writer.layout.turn(sequence)].start
         };
         calls.map(one).collect()
     };
@@ -184,7 +248,7 @@ fn what_lies_in_its_slot_is_taken_at_once() {
     for other in [Post { code: 4, ..POST }, Post { hash: 98, ..POST }, Post { past: 99, ..POST }] {
         assert_eq!(take(0, other, 1), (false, [0; 3]), "{other:?}");
     }
-    assert_eq!(take(SLOTS as u64, POST, 1), (false, [0; 3]), "a later call");
+    assert_eq!(take(LONG_SLOTS as u64, POST, 1), (false, [0; 3]), "a later call");
     assert_eq!(take(0, POST, MAX_POST_BYTES - 2), (false, [0; 3]), "a slot ends before");
     assert_eq!(take(0, POST, usize::MAX), (false, [0; 3]));
     assert_eq!(take(0, POST, 1), (true, [2, 3, 4]));
@@ -222,7 +286,7 @@ fn a_lent_post_says_where_its_bytes_are() {
     let [mut reader, mut writer] = open(&mut pools);
     assert!(writer.lends(MIN_LENT) && !writer.lends(MIN_LENT - 1));
     let lent = crate::transport::Lent { chunk: 0xABCD_EF01, fd: 0x8765_4321, at: u64::MAX - 5 };
-    for sequence in 0..3 * SLOTS as u64 {
+    for sequence in 0..3 * LONG_SLOTS as u64 {
         assert_eq!(writer.room(sequence, 0), Ok(()));
         writer.lend(sequence, POST, lent);
         assert_eq!(

@@ -7,7 +7,7 @@ use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
 use crate::transport::Lent;
 use crate::transport::call_slots::{
-    AREA_BYTES, CallSlots, Look, MAX_POST_BYTES, MemberArea, Place, Post, WIDE_BYTES,
+    AREA_BYTES, CallSlots, LONG_SLOTS, Look, MAX_POST_BYTES, MemberArea, Place, Post, WIDE_BYTES,
 };
 use crate::transport::pauses::Pauses;
 use loom::sync::Arc;
@@ -145,6 +145,42 @@ fn slots_from_one_to_one() {
 #[test]
 fn slots_from_one_to_two() {
     call_slots(3, 1, 1, true);
+}
+
+/// Where ranks share cores, a long post lies beside the call's own slot, and is written over when its reader has passed the call.
+#[test]
+fn long_posts_beside_short_slots() {
+    model(2, || {
+        let areas = [0; 2].map(|_| Cells::new(AREA_BYTES));
+        let join = |mine: usize| {
+            let members = areas.iter().map(|cells| MemberArea::new(Area(cells.clone()), None, 1)).collect();
+            let mut pauses = Pauses::new(false, false);
+            pauses.settle(2, 1);
+            CallSlots::new(members, mine, 0, std::sync::Arc::default(), pauses)
+        };
+        let (mut writer, mut reader) = (join(0), join(1));
+        let bytes = |call: u64| [1u64, 2].map(|n| (n + 4 * call).to_le_bytes());
+        let post = Post { code: 1, hash: 5, past: 7 };
+        // The first long slot is used twice.
+        const CALLS: u64 = LONG_SLOTS as u64 + 1;
+        let writing = thread::spawn(move || {
+            for call in 0..CALLS {
+                while writer.room(call, MAX_POST_BYTES).is_err() {
+                    thread::yield_now();
+                }
+                writer.post(call, post, std::iter::once(bytes(call).as_flattened()), true);
+            }
+        });
+        for call in 0..CALLS {
+            let mut out = [0; MAX_POST_BYTES];
+            while !reader.take(0, call, post, 0, &mut out) {
+                thread::yield_now();
+            }
+            assert_eq!(out, bytes(call).as_flattened());
+            reader.pass(call + 1);
+        }
+        writing.join().unwrap();
+    });
 }
 
 /// The parts of a long post are written before they are shown, and written over when its reader has passed the call.

@@ -2,7 +2,7 @@
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Place, Post, SLOTS};
+use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Place, Post, SHORT_SLOTS};
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
@@ -85,7 +85,7 @@ fn call_slots_between_threads() {
                     }
                     slots.pass(call + 1);
                 }
-                assert!(ROUNDS > 4 * SLOTS as u64);
+                assert!(ROUNDS > 4 * SHORT_SLOTS as u64);
             });
         }
     });

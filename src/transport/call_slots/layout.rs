@@ -1,0 +1,129 @@
+//! Where in a member's area its slots lie.
+//!
+//! There are a few *long* slots, each for a post of any length, and many *short* ones. Where each rank has a core of its own, calls use the long ones in turn. Where ranks
+//! share cores, calls use the short ones in turn, and a post that is too long for its own lies in a long one: so a rank makes many short calls before another one has to have
+//! its turn on the core.
+
+use super::{MAX_PART_BYTES, MAX_POST_BYTES};
+
+/// Long slots of an area: calls that a member can be ahead of another where each has a core of its own, and long posts elsewhere. Chosen: an area stays below 256 KiB; a
+/// member that is further ahead waits, which unit tests reach with 2.
+pub(crate) const LONG_SLOTS: usize = if cfg!(test) { 2 } else { USUAL_LONG_SLOTS };
+/// The same outside of unit tests.
+const USUAL_LONG_SLOTS: usize = 8;
+/// Short slots of an area: calls that a member can be ahead where ranks share cores. Chosen: see docs/design.md, "Short calls on one node".
+pub(crate) const SHORT_SLOTS: usize = if cfg!(test) { 4 } else { USUAL_SHORT_SLOTS };
+/// The same outside of unit tests.
+const USUAL_SHORT_SLOTS: usize = 64;
+/// Offset of the first short slot.
+const FIRST_SHORT: usize = 256;
+/// Offset in a slot, in bytes, of the bytes that are posted.
+pub(super) const BYTES: usize = 32;
+/// The longest post, in bytes, that a short slot holds.
+pub(crate) const MAX_SHORT_BYTES: usize = match () {
+    _ if cfg!(loom) => 8,
+    _ => SHORT_SLOT_BYTES - BYTES,
+};
+/// Bytes of a short slot: three pairs of cache lines, as processors fetch them.
+const SHORT_SLOT_BYTES: usize = 384;
+/// Offset in a long slot of the part of a result that is shared.
+const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
+/// Bytes of a long slot: an odd number of cache lines, so that slots do not fall on the same sets of a cache.
+const LONG_SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
+/// Bytes of an area: whole pages.
+pub(in crate::transport) const AREA_BYTES: usize = area_bytes(SHORT_SLOTS, LONG_SLOTS);
+/// The same outside of unit tests.
+#[cfg(test)]
+pub(super) const USUAL_AREA_BYTES: usize = area_bytes(USUAL_SHORT_SLOTS, USUAL_LONG_SLOTS);
+
+const fn first_long(short: usize) -> usize {
+    FIRST_SHORT + short * SHORT_SLOT_BYTES
+}
+
+const fn area_bytes(short: usize, long: usize) -> usize {
+    (first_long(short) + long * LONG_SLOT_BYTES).next_multiple_of(4096)
+}
+
+const _: () = assert!(
+    cfg!(loom)
+        || (LONG_SLOT_BYTES / 64) % 2 == 1 && LONG_SLOT_BYTES.is_multiple_of(64) && AREA_BYTES <= 256 << 10
+);
+const _: () =
+    assert!(SHORT_SLOTS.is_power_of_two() && LONG_SLOTS.is_power_of_two() && SHORT_SLOTS > LONG_SLOTS);
+
+/// Which slots calls use in turn. The same at all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Members share cores.
+    Short,
+    /// Each has a core of its own.
+    Long,
+}
+
+impl Layout {
+    pub(super) fn new(crowded: bool) -> Self {
+        if crowded { Self::Short } else { Self::Long }
+    }
+
+    /// How many there are.
+    fn slots(self) -> usize {
+        match self {
+            Self::Short => SHORT_SLOTS,
+            Self::Long => LONG_SLOTS,
+        }
+    }
+
+    /// The longest post, in bytes, that one holds.
+    #[inline]
+    pub(super) fn holds(self) -> usize {
+        match self {
+            Self::Short => MAX_SHORT_BYTES,
+            Self::Long => MAX_POST_BYTES,
+        }
+    }
+
+    /// Which one call `sequence` uses: below [`SHORT_SLOTS`].
+    #[inline]
+    pub(super) fn turn(self, sequence: u64) -> usize {
+        match self {
+            Self::Short => short_turn(sequence),
+            Self::Long => long_turn(sequence),
+        }
+    }
+
+    /// Its offset.
+    #[inline]
+    pub(super) fn slot(self, sequence: u64) -> usize {
+        match self {
+            Self::Short => FIRST_SHORT + short_turn(sequence) * SHORT_SLOT_BYTES,
+            Self::Long => long_slot(sequence),
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "below SHORT_SLOTS")]
+fn short_turn(sequence: u64) -> usize {
+    (sequence % SHORT_SLOTS as u64) as usize
+}
+
+/// Which long slot call `sequence` uses, if it uses one.
+#[allow(clippy::cast_possible_truncation, reason = "below LONG_SLOTS")]
+pub(super) fn long_turn(sequence: u64) -> usize {
+    (sequence % LONG_SLOTS as u64) as usize
+}
+
+/// Its offset.
+pub(super) fn long_slot(sequence: u64) -> usize {
+    first_long(SHORT_SLOTS) + long_turn(sequence) * LONG_SLOT_BYTES
+}
+
+/// Offset of the part of a result that is shared in call `sequence`.
+pub(super) fn part(sequence: u64) -> usize {
+    long_slot(sequence) + PART_BYTES
+}
+
+/// Offsets of all slots.
+pub(super) fn all() -> impl Iterator<Item = usize> {
+    let of = |layout: Layout| (0..layout.slots() as u64).map(move |sequence| layout.slot(sequence));
+    of(Layout::Short).chain(of(Layout::Long))
+}
