@@ -53,11 +53,15 @@ impl Run<'_, '_> {
         mut body: impl FnMut(&mut Self, usize) -> Result<()>,
     ) -> Result<()> {
         let (mine, size) = (self.rank(), self.size());
-        let member = |i: usize| (mine + 1 + i) % size;
-        (0..size - 1).try_for_each(|i| {
-            self.prefetch(i, size - 1, |i| (member(i), part(member(i))))?;
-            body(self, member(i))
-        })?;
+        if size == 2 {
+            body(self, 1 - mine)?;
+        } else {
+            let member = |i: usize| (mine + 1 + i) % size;
+            (0..size - 1).try_for_each(|i| {
+                self.prefetch(i, size - 1, |i| (member(i), part(member(i))))?;
+                body(self, member(i))
+            })?;
+        }
         self.met();
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::ops::{Element, Reducer};
 use crate::transport::Lent;
 use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.
@@ -65,7 +66,7 @@ pub(super) struct Run<'a, 'b> {
     slots: Option<usize>,
     pub(super) meta: Meta,
     /// The call's arguments, for ranks that made another one.
-    shape: Shape<'a>,
+    shape: &'a Shape<'a>,
     pub(super) number: u64,
     pub(super) ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
@@ -74,7 +75,9 @@ pub(super) struct Run<'a, 'b> {
     lent_to: Option<(Readers, u64)>,
     /// What is tried in it by cross-memory attach.
     pub(super) attach: Option<Attach>,
-    waiting: Waiting,
+    deadline: Option<Duration>,
+    /// Made when nothing was there for the first time: mostly no call waits for long.
+    waiting: Option<Waiting>,
     pub(super) done: Counts,
 }
 
@@ -123,19 +126,20 @@ impl Communicator {
             return None;
         }
         held.log_short_call(shape.call.name(), shape.total);
-        Some(self.run_short(held, slots, shape, arguments, body))
+        Some(self.run_short(held, slots, &shape, arguments, body))
     }
 
     fn run_short<R>(
         &self,
         held: &mut Held<'_>,
         slots: Option<usize>,
-        shape: Shape<'_>,
+        shape: &Shape<'_>,
         arguments: impl FnOnce(&mut Fnv),
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
     ) -> Result<R> {
         let (context, name, code) = (&*self.context, shape.call.name(), shape.call.code());
-        held.engine.usable(context.id)?;
+        let shared = &mut **held;
+        shared.engine.usable(context.id)?;
         let mut hash = Fnv::new();
         hash.word(SALT ^ context.id ^ shape.element.code().rotate_left(32) ^ u64::from(code));
         arguments(&mut hash);
@@ -144,17 +148,30 @@ impl Communicator {
         let bytes = shape.total as u64;
         let rounds = u32::from(slots.is_some());
         let meta = Meta { name, code, call: context.next_call(), hash, rounds, bytes };
-        let waiting = Waiting::new(meta, self.options.deadline.unwrap_or(held.deadline));
-        let begun = held.engine.enter_short(&meta, brief)?;
+        let begun = shared.engine.enter_short(&meta, brief)?;
         let (number, past) = match slots {
-            Some(index) => held.short_calls.state(index)?.enter(meta.call.sequence, code, hash),
+            Some(index) => shared.short_calls.state(index)?.enter(meta.call.sequence, code, hash),
             None => (0, 0),
         };
         let ours = Post { code, hash, past };
         let (threads, done) = (false, Counts::default());
         let (lent_to, attach) = (None, None);
-        let mut run =
-            Run { held, context, slots, meta, shape, number, ours, threads, lent_to, attach, waiting, done };
+        let (deadline, waiting) = (self.options.deadline, None);
+        let mut run = Run {
+            held,
+            context,
+            slots,
+            meta,
+            shape,
+            number,
+            ours,
+            threads,
+            lent_to,
+            attach,
+            deadline,
+            waiting,
+            done,
+        };
         match body(&mut run).and_then(|result| run.leave().map(|()| result)) {
             Ok(result) => {
                 run.held.engine.leave_short(&meta, begun, &run.done);
@@ -328,14 +345,18 @@ impl Run<'_, '_> {
         if self.is_alone() {
             return Ok(());
         }
-        self.await_room(pieces.clone().map(<[u8]>::len).sum())?;
         let (number, ours) = (self.number, self.ours);
-        self.state()?.post(number, ours, pieces, read);
+        let len = pieces.clone().map(<[u8]>::len).sum();
+        let mut state = self.state()?;
+        if !state.has_turn(number, len) || state.slots.room(number, len).is_err() {
+            self.await_room(len)?;
+            state = self.state()?;
+        }
+        state.post(number, ours, pieces, read);
         Ok(())
     }
 
     /// Waits until our slot for this call can be written, with a post of `len` bytes, and no earlier call of another thread needs the room.
-    #[inline]
     fn await_room(&mut self, len: usize) -> Result<()> {
         let number = self.number;
         while !self.state()?.has_turn(number, len) {
@@ -416,7 +437,9 @@ impl Run<'_, '_> {
 
     /// Makes progress elsewhere, once, and answers a rank that asks what this call is.
     pub(super) fn progress(&mut self, peer: u32) -> Result<()> {
-        self.held.engine.await_peer(&mut self.waiting, peer)?;
+        let (meta, deadline) = (self.meta, self.deadline.unwrap_or(self.held.deadline));
+        let waiting = self.waiting.get_or_insert_with(|| Waiting::new(meta, deadline));
+        self.held.engine.await_peer(waiting, peer)?;
         if self.held.engine.arguments_requested(self.meta.call) {
             let text = self.describe();
             self.held.engine.send_arguments(text);
@@ -437,9 +460,9 @@ impl Run<'_, '_> {
         member: usize,
         mut ready: impl FnMut(&mut CallSlots) -> bool,
     ) -> Result<()> {
-        let engine = &self.held.engine;
-        if !engine.is_busy() && !engine.lazy && self.waiting.turns() < SHORT_WAIT_TURNS {
-            let before = self.waiting.turns() * FLAG_SPINS;
+        let (engine, turns) = (&self.held.engine, self.waiting.as_ref().map_or(0, Waiting::turns));
+        if !engine.is_busy() && !engine.lazy && turns < SHORT_WAIT_TURNS {
+            let before = turns * FLAG_SPINS;
             for i in 0..FLAG_SPINS {
                 self.slots()?.idle(before.saturating_add(i));
                 if ready(self.slots()?) {

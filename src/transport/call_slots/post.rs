@@ -137,8 +137,9 @@ impl CallSlots {
         len: usize,
     ) {
         assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
-        let how = if len > self.layout.holds() { IS_IN_LONG } else { 0 };
-        let (slot, _) = self.bytes_of(sequence, how);
+        let own = self.layout.slot(sequence);
+        let (slot, how) =
+            if len > self.layout.holds() { (long_slot(sequence), IS_IN_LONG) } else { (own, 0) };
         let (area, mut at) = (&self.areas[self.mine], slot + BYTES);
         for piece in pieces {
             // SAFETY: there is room for all pieces in the slot. No member reads these bytes: all have passed the call that they were of
@@ -146,7 +147,7 @@ impl CallSlots {
             unsafe { area.memory.write(at, piece.as_ptr(), piece.len()) };
             at += piece.len();
         }
-        self.show(sequence, post, how);
+        self.show(own, sequence, post, how);
     }
 
     /// As [`CallSlots::post`], of `len` bytes in wide memory.
@@ -162,6 +163,7 @@ impl CallSlots {
         self.in_wide[self.layout.turn(sequence)] = first..first + len;
         self.next = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
         let spins = self.pauses.spins;
+        let own = self.layout.slot(sequence);
         self.word(self.mine, sequence, WHERE).store(first as u64, Ordering::Relaxed);
         self.word(self.mine, sequence, ENTERED).store(self.entered, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
@@ -183,12 +185,12 @@ impl CallSlots {
             let extent = self.word(self.mine, sequence, EXTENT);
             extent.store(done as u64, Ordering::Release);
             if !shown && spins {
-                self.show(sequence, post, IS_WIDE);
+                self.show(own, sequence, post, IS_WIDE);
                 shown = true;
             }
         }
         if !shown {
-            self.show(sequence, post, IS_WIDE);
+            self.show(own, sequence, post, IS_WIDE);
         }
     }
 
@@ -229,7 +231,7 @@ impl CallSlots {
         word(WHERE).store(u64::from(lent.chunk) << 32 | u64::from(lent.fd), Ordering::Relaxed);
         word(EXTENT).store(lent.at, Ordering::Relaxed);
         word(ENTERED).store(self.entered, Ordering::Relaxed);
-        self.show(sequence, post, IS_LENT);
+        self.show(self.layout.slot(sequence), sequence, post, IS_LENT);
         let turn = self.layout.turn(sequence);
         (self.posted[turn], self.in_wide[turn]) = (sequence + 1, 0..0);
     }
@@ -249,10 +251,11 @@ impl CallSlots {
         }
     }
 
-    /// Sets the flag.
+    /// Sets the flag of call `sequence`, whose slot this is.
     #[inline]
-    fn show(&self, sequence: u64, post: Post, how: u64) {
-        let word = |word| self.word(self.mine, sequence, word);
+    fn show(&self, slot: usize, sequence: u64, post: Post, how: u64) {
+        let area = &self.areas[self.mine];
+        let word = |word| area.count(slot + word);
         word(HASH).store(post.hash, Ordering::Relaxed);
         word(PAST).store(post.past, Ordering::Relaxed);
         word(FLAG).store(flag(sequence, post.code) | how, Ordering::Release);
@@ -297,7 +300,10 @@ impl CallSlots {
         if seen & !IS_IN_LONG != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
             return false;
         }
-        let (slot, holds) = self.bytes_of(sequence, seen);
+        let (slot, holds) = match seen & IS_IN_LONG {
+            0 => (own, self.layout.holds()),
+            _ => (long_slot(sequence), MAX_POST_BYTES),
+        };
         if at > holds || out.len() > holds - at {
             return false;
         }
