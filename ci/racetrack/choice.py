@@ -25,7 +25,7 @@ class Runs:
 
     def times(self, race, how, algorithms):
         """Point to least times in µs by algorithm; that of the choice stands under `how`."""
-        figure = replace(self.figure, warm=TRIALS if how == "by trial" else self.figure.warm_of_mpis or self.figure.warm)
+        figure = replace(self.figure, warm=-(-TRIALS // self.figure.calls) if how == "by trial" else self.figure.warm_of_mpis or self.figure.warm)
         words = [*runs.Batch("circulant", rivals.DEFAULT, race).words(figure, self.reps, False), "--algorithm", algorithms]
         line, outside = rivals.command("circulant", self.place, rivals.Setting(knobs=HOW[how]), words, self.tool)
         with lib.Case([*runs.PRIORITY[self.priority], *line], 3600, outside) as case:

@@ -94,7 +94,7 @@ def figures():
         Race(("allgatherv",), small, ("regular", "irr3")),
         Race(("barrier",), (0,)),
     )
-    # What a program that calls in a loop waits for, as the OSU benchmarks measure it: a rank may be some calls ahead. A call of 0.1 µs is as long as reading the clock takes.
+    # Calls in a row without a barrier in between, as of a program that calls in a loop: a rank may be some calls ahead. (By itself a call of 0.1 µs takes no longer than two looks at the clock.)
     loop = (
         Race(("bcast", "reduce", "allreduce", "allgather", "alltoall", "gather", "scatter", "scan", "reduce_scatter_block"), (8, 64, 256, 2048, 16384, 131072)),
         Race(("barrier",), (0,)),

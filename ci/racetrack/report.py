@@ -17,7 +17,7 @@ def time(us):
     for limit, factor, unit in ((1000, 1, "µs"), (1e6, 1e3, "ms"), (1e12, 1e6, "s")):
         if us < limit:
             value = us / factor
-            return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+            return f"{value:.3g} {unit}" if value < 1 else f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
     return "?"
 
 

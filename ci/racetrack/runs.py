@@ -317,7 +317,7 @@ class Results:
                 "span_us": f"{min(r.span for r in used):.3f}",
                 "spread": f"{max(least) / min(least) - 1:.3f}", "reps": sum(r.reps for r in used), "batches": len(used),
                 "dropped": len(rows) - len(used), "limited": "" if good else "yes",
-                "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.2f}",
+                "reference_us": f"{figures.reference(point.op, point.dist, p, point.bytes, wire):.3f}",
                 "spans_us": " ".join(f"{r.middle_span:.3f}" for r in used if r.middle_span is not None),
             }
 

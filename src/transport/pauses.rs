@@ -37,7 +37,7 @@ pub(super) struct Pauses {
     pub(super) spins: bool,
     /// There is not.
     naps: bool,
-    /// There is not, whatever a setting asks for.
+    /// There is not, whatever a setting asks for, and all ranks of the node have [agreed](Self::settle) on it: where their posts lie depends on it.
     pub(super) crowded: bool,
     /// Pauses before the core is yielded: none while another thread wants it, perhaps the rank that we wait for.
     pub(super) idle_spins: u32,
@@ -68,13 +68,17 @@ impl Pauses {
     pub(super) fn of(wait: Option<Wait>, ranks: usize) -> Self {
         let mut this = Self::new(wait == Some(Wait::Spin), false);
         this.free = wait.is_none();
-        this.settle(ranks, UsableCores::new().count.into());
+        this.wait_as(ranks, UsableCores::new().count.into());
         this
     }
 
     /// The `ranks` of the node may use so many `cores` together: what a setting asks for stays.
     pub(super) fn settle(&mut self, ranks: usize, cores: usize) {
         self.crowded = ranks > cores;
+        self.wait_as(ranks, cores);
+    }
+
+    fn wait_as(&mut self, ranks: usize, cores: usize) {
         if self.free {
             (self.spins, self.naps) = (ranks <= cores, ranks > cores);
         }
@@ -170,6 +174,17 @@ mod tests {
         assert_eq!((pauses.idle_spins, pauses.patience), (0, Duration::ZERO), "a rank of ours ran");
         pauses.yielded(CONTENDED);
         assert_eq!((pauses.idle_spins, pauses.patience), (IDLE_SPINS, Duration::ZERO), "none ran");
+    }
+
+    /// Ranks that may use different cores would find different numbers by themselves.
+    #[test]
+    fn ranks_share_cores_only_where_they_have_agreed_on_it() {
+        let mut pauses = Pauses::of(None, usize::MAX);
+        assert!(!pauses.crowded && pauses.naps);
+        pauses.settle(3, 2);
+        assert!(pauses.crowded);
+        pauses.settle(3, 3);
+        assert!(!pauses.crowded);
     }
 
     #[test]

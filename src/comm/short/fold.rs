@@ -107,10 +107,10 @@ impl Communicator {
                     keep(run, send, recv);
                     return Ok(());
                 }
-                // A part of the result is shared beside a long post.
+                // A part of the result is shared in a long slot, which a short post has not where ranks share cores.
                 let split = run.size() > 2
                     && recv.len() * run.size() > SPLIT_FOLD_BYTES
-                    && recv.len() > MAX_SHORT_BYTES;
+                    && (recv.len() > MAX_SHORT_BYTES || !self.shares_cores());
                 if run.size() == 2 {
                     run.fold_other(send, recv, by)?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {

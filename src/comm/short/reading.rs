@@ -103,8 +103,8 @@ impl Run<'_, '_> {
         self.done.copied_bytes += out.len() as u64;
         match self.slots()?.place(member, number) {
             Place::Area(ready) if end <= ready => {
-                self.slots()?.read(member, number, at, out, footprint);
-                Ok(())
+                let has_read = self.slots()?.read(member, number, at, out, footprint);
+                if has_read { Ok(()) } else { Err(self.nothing_there(member, at, out.len())) }
             }
             Place::Area(_) => self.read_parts(footprint, member, at, out),
             Place::Lent(lent) => self.fetch(member, lent, at, (out, footprint as u64)),
@@ -154,13 +154,22 @@ impl Run<'_, '_> {
             let slots = self.slots()?;
             let most = ready(slots).min(out.len());
             if most > done {
-                slots.read(member, number, at + done, &mut out[done..most], footprint);
+                if !slots.read(member, number, at + done, &mut out[done..most], footprint) {
+                    return Err(self.nothing_there(member, at + done, most - done));
+                }
                 done = most;
             } else {
                 self.turn(member, |slots| ready(slots) > done)?;
             }
         }
         Ok(())
+    }
+
+    /// What a member tells of its post cannot be.
+    #[cold]
+    pub(super) fn nothing_there(&self, member: usize, at: usize, len: usize) -> Error {
+        let what = format!("rank {member} says that {len} bytes stand at {at} of its post");
+        Error::new(ErrorKind::Transport, what).with_peer(self.world_rank(member) as usize)
     }
 
     /// As [`Run::read`], of bytes that `member` lends.

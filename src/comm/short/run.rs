@@ -75,6 +75,7 @@ pub(super) struct Run<'a, 'b> {
     lent_to: Option<(Readers, u64)>,
     /// What is tried in it by cross-memory attach.
     pub(super) attach: Option<Attach>,
+    /// Of this call alone; `None`: the world's.
     deadline: Option<Duration>,
     /// Made when nothing was there for the first time: mostly no call waits for long.
     waiting: Option<Waiting>,

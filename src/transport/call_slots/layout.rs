@@ -11,7 +11,8 @@ use super::{MAX_PART_BYTES, MAX_POST_BYTES};
 pub(crate) const LONG_SLOTS: usize = if cfg!(test) { 2 } else { USUAL_LONG_SLOTS };
 /// The same outside of unit tests.
 const USUAL_LONG_SLOTS: usize = 8;
-/// Short slots of an area: calls that a member can be ahead where ranks share cores. Chosen: see docs/design.md, "Short calls on one node".
+/// Short slots of an area: calls that a member can be ahead where ranks share cores. Chosen: as many
+/// as fit beside the long ones below 256 KiB by a power of two; what 64 in place of 8 are worth: docs/design.md, "Short calls on one node".
 pub(crate) const SHORT_SLOTS: usize = if cfg!(test) { 4 } else { USUAL_SHORT_SLOTS };
 /// The same outside of unit tests.
 const USUAL_SHORT_SLOTS: usize = 64;
@@ -22,9 +23,10 @@ pub(super) const BYTES: usize = 32;
 /// The longest post, in bytes, that a short slot holds.
 pub(crate) const MAX_SHORT_BYTES: usize = match () {
     _ if cfg!(loom) => 8,
+    _ if cfg!(miri) => 32,
     _ => SHORT_SLOT_BYTES - BYTES,
 };
-/// Bytes of a short slot: three pairs of cache lines, as processors fetch them.
+/// Bytes of a short slot. Chosen: whole pairs of cache lines, which processors prefetch together, and room for the blocks of a few words that 16 ranks exchange.
 const SHORT_SLOT_BYTES: usize = 384;
 /// Offset in a long slot of the part of a result that is shared.
 const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
@@ -66,7 +68,8 @@ impl Layout {
     }
 
     /// How many there are.
-    fn slots(self) -> usize {
+    #[inline]
+    pub(super) fn slots(self) -> usize {
         match self {
             Self::Short => SHORT_SLOTS,
             Self::Long => LONG_SLOTS,

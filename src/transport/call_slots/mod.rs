@@ -4,7 +4,7 @@
 //! call. It *posts*: it writes bytes and what the call is to a slot, then sets the slot's flag; one flag serves all readers.
 //! The others *look* at the flag, and read. No rank writes to another's area.
 //!
-//! A call may have a second half: each member then *shares* a part of the result, in the same slot behind what it posted.
+//! A call may have a second half: each member then *shares* a part of the result, in the long slot that its post has taken, behind it.
 //!
 //! Where a member has wide memory beside its area, longer posts lie there, and the slot says where: a slot's own bytes are in its readers' caches from
 //! the last time, and to write them again takes four times as long. Or a post is *lent*: the slot says where it lies in memory that all can map.

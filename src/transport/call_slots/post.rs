@@ -141,8 +141,10 @@ impl CallSlots {
         let (slot, how) =
             if len > self.layout.holds() { (long_slot(sequence), IS_IN_LONG) } else { (own, 0) };
         let (area, mut at) = (&self.areas[self.mine], slot + BYTES);
+        let end = at + len;
         for piece in pieces {
-            // SAFETY: there is room for all pieces in the slot. No member reads these bytes: all have passed the call that they were of
+            assert!(piece.len() <= end - at, "more bytes than were counted");
+            // SAFETY: the slot has room for `len` bytes, which the pieces are (asserted). No member reads these bytes: all have passed the call that they were of
             // (`room`), and the flag does not name this one yet.
             unsafe { area.memory.write(at, piece.as_ptr(), piece.len()) };
             at += piece.len();
@@ -215,7 +217,7 @@ impl CallSlots {
     /// The first such place from `first` on that ends by `end`.
     fn gap_between(&self, mut first: usize, end: usize, len: usize) -> Option<usize> {
         while first + len <= end {
-            let mut slots = self.posted.iter().zip(&self.in_wide);
+            let mut slots = self.posted.iter().zip(&self.in_wide).take(self.layout.slots());
             let taken =
                 slots.find(|(posted, at)| **posted > self.passed && at.start < first + len && first < at.end);
             let Some((_, at)) = taken else { return Some(first) };
@@ -246,7 +248,7 @@ impl CallSlots {
         let (memory, slot) = (&self.areas[member].memory, self.layout.slot(sequence));
         memory.prefetch(slot, BYTES);
         // Longer posts lie elsewhere.
-        if !part.is_empty() && part.end <= MAX_NARROW_BYTES {
+        if !part.is_empty() && part.end <= MAX_NARROW_BYTES.min(self.layout.holds()) {
             memory.prefetch(slot + BYTES + part.start, part.len().min(MAX_PREFETCH_BYTES));
         }
     }
@@ -300,10 +302,7 @@ impl CallSlots {
         if seen & !IS_IN_LONG != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
             return false;
         }
-        let (slot, holds) = match seen & IS_IN_LONG {
-            0 => (own, self.layout.holds()),
-            _ => (long_slot(sequence), MAX_POST_BYTES),
-        };
+        let (slot, holds) = self.bytes_of((own, sequence), seen);
         if at > holds || out.len() > holds - at {
             return false;
         }
@@ -313,21 +312,29 @@ impl CallSlots {
         true
     }
 
-    /// Which slot holds the bytes of a post with this flag, and how many it holds.
+    /// Which slot holds the bytes of a post with this flag in call `sequence`, whose own slot is `own`, and how many it holds.
     #[inline]
-    fn bytes_of(&self, sequence: u64, flag: u64) -> (usize, usize) {
+    fn bytes_of(&self, (own, sequence): (usize, u64), flag: u64) -> (usize, usize) {
         match flag & IS_IN_LONG {
-            0 => (self.layout.slot(sequence), self.layout.holds()),
+            0 => (own, self.layout.holds()),
             _ => (long_slot(sequence), MAX_POST_BYTES),
         }
     }
 
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area). `footprint`: bytes that the call
-    /// writes at this rank, with these.
+    /// writes at this rank, with these. Returns false where there are none: the member has made no such post, and what it tells makes no sense.
     ///
     /// # Panics
     /// When this ends behind [`MAX_WIDE_POST_BYTES`] bytes.
-    pub(crate) fn read(&self, member: usize, sequence: u64, at: usize, out: &mut [u8], footprint: usize) {
+    #[must_use]
+    pub(crate) fn read(
+        &self,
+        member: usize,
+        sequence: u64,
+        at: usize,
+        out: &mut [u8],
+        footprint: usize,
+    ) -> bool {
         let ends = |most: usize| at <= most && out.len() <= most - at;
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
         let area = &self.areas[member];
@@ -336,16 +343,17 @@ impl CallSlots {
         let first = usize::try_from(self.word(member, sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
         let first = first.min(WIDE_BYTES - at - out.len());
         let wide = if seen & IS_WIDE != 0 { area.wide(first + at + out.len()) } else { None };
-        let (slot, holds) = self.bytes_of(sequence, seen);
+        let (slot, holds) = self.bytes_of((self.layout.slot(sequence), sequence), seen);
         let (memory, first) = match wide {
             Some(wide) => (wide, first),
             None if ends(holds) => (&area.memory, slot + BYTES),
-            // The member has made no such post: a slot holds none of this length.
-            None => return,
+            // A slot holds none of this length.
+            None => return false,
         };
         let stores = if footprint >= self.long { Stores::AroundCache } else { Stores::Microcode };
-        // SAFETY: what is read ends within the MAX_POST_BYTES of the slot or within wide memory (above), and `out` is ours. The member does not
+        // SAFETY: what is read ends within the bytes of the slot or within wide memory (above), and `out` is ours. The member does not
         // write these bytes until we have passed this call; should it, we read other ones.
         unsafe { memory.read_by(stores, first + at, out.as_mut_ptr(), out.len()) };
+        true
     }
 }

@@ -36,9 +36,9 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
         writer.post(sequence, POST, [first, second].into_iter(), true);
         assert_eq!(reader.look(0, sequence), Look::Posted(POST));
         let mut out = vec![0; MAX_POST_BYTES];
-        reader.read(0, sequence, 0, &mut out, 0);
+        assert!(reader.read(0, sequence, 0, &mut out, 0));
         assert!(out == bytes);
-        reader.read(0, sequence, MAX_POST_BYTES - 5, &mut out[..5], 0);
+        assert!(reader.read(0, sequence, MAX_POST_BYTES - 5, &mut out[..5], 0));
         assert_eq!(out[..5], bytes[MAX_POST_BYTES - 5..]);
         assert!(!reader.has_shared(0, sequence));
         writer.share(sequence, &bytes[3..MAX_PART_BYTES]);
@@ -49,7 +49,7 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
             bytes[3..MAX_PART_BYTES],
             "a part has room beside what is posted"
         );
-        reader.read(0, sequence, 0, &mut out, 0);
+        assert!(reader.read(0, sequence, 0, &mut out, 0));
         assert!(out == bytes);
         if sequence >= LONG_SLOTS as u64 {
             assert_eq!(reader.look(0, sequence - LONG_SLOTS as u64), Look::Later);
@@ -114,14 +114,20 @@ fn run_ahead([mut reader, mut writer]: [CallSlots; 2]) {
             for sequence in first..next {
                 let mut out = vec![0; len];
                 assert_eq!(reader.look(0, sequence), Look::Posted(POST));
-                reader.read(0, sequence, 0, &mut out, 0);
+                assert!(reader.read(0, sequence, 0, &mut out, 0));
                 assert!(out == bytes(sequence, len), "call {sequence}, {len} bytes");
                 out.fill(0);
                 let taken = reader.take(0, sequence, POST, 0, &mut out);
                 assert_eq!(taken, !writer.is_wide(len));
                 assert!(!taken || out == bytes(sequence, len), "call {sequence}, {len} bytes");
                 let holds = if len > most { MAX_POST_BYTES } else { most };
-                assert!(!reader.take(0, sequence, POST, 0, &mut vec![0; holds + 1]), "a slot ends before");
+                let mut more = vec![0; holds + 1];
+                assert!(!reader.take(0, sequence, POST, 0, &mut more), "a slot ends before");
+                assert_eq!(
+                    reader.read(0, sequence, 0, &mut more, 0),
+                    writer.is_wide(len),
+                    "wide memory does not"
+                );
                 assert_eq!(reader.has_shared(0, sequence), shares(sequence));
                 if shares(sequence) {
                     reader.read_part(0, sequence, &mut out[..40]);
@@ -156,14 +162,14 @@ fn posts_stay_until_they_are_passed() {
     writer.post(2000, POST, once(&[1; MAX_POST_BYTES]), true);
     [BYTES, BYTES + 8].iter().for_each(|at| writer.word(0, 2000, *at).store(u64::MAX, Ordering::Relaxed));
     assert_eq!(reader.place(0, 2000), Place::Area(MAX_WIDE_POST_BYTES));
-    reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5], 0);
-    reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5], 0);
+    assert!(reader.read(0, 2000, 5, &mut vec![0; MAX_POST_BYTES - 5], 0));
+    assert!(reader.read(0, 2000, 5, &mut vec![0; MAX_WIDE_POST_BYTES - 5], 0));
     // Of one in a slot nothing is read behind its end.
     assert_eq!(writer.room(2001, 1), Ok(()));
     writer.post(2001, POST, once(&[1]), true);
     assert_eq!(reader.place(0, 2001), Place::Area(MAX_POST_BYTES));
     let mut out = vec![7; MAX_WIDE_POST_BYTES];
-    reader.read(0, 2001, 0, &mut out, 0);
+    assert!(!reader.read(0, 2001, 0, &mut out, 0));
     assert!(out.iter().all(|byte| *byte == 7));
 }
 
@@ -186,7 +192,7 @@ fn stay(both: &mut [[CallSlots; 2]; 2]) {
                 let mut out = vec![0; len(oldest)];
                 assert_eq!(reader.look(0, oldest), Look::Posted(POST));
                 assert!(matches!(reader.place(0, oldest), Place::Area(ready) if ready >= len(oldest)));
-                reader.read(0, oldest, 0, &mut out, 0);
+                assert!(reader.read(0, oldest, 0, &mut out, 0));
                 assert!(out == bytes(oldest), "call {oldest}");
                 oldest += 1;
                 reader.pass(oldest);

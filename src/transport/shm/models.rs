@@ -7,7 +7,8 @@ use crate::memory::cells::{Area, Cells};
 use crate::memory::words::{self, AtomicU32, AtomicU64, Ordering};
 use crate::transport::Lent;
 use crate::transport::call_slots::{
-    AREA_BYTES, CallSlots, LONG_SLOTS, Look, MAX_POST_BYTES, MemberArea, Place, Post, WIDE_BYTES,
+    AREA_BYTES, CallSlots, LONG_SLOTS, Look, MAX_POST_BYTES, MAX_SHORT_BYTES, MemberArea, Place, Post,
+    WIDE_BYTES,
 };
 use crate::transport::pauses::Pauses;
 use loom::sync::Arc;
@@ -117,7 +118,7 @@ fn call_slots(members: usize, calls: u64, interruptions: usize, one_way: bool) {
                         }
                         assert_eq!(slots.look(other, call), Look::Posted(post));
                         let mut out = [0; 2];
-                        slots.read(other, call, 0, &mut out, 0);
+                        assert!(slots.read(other, call, 0, &mut out, 0));
                         assert_eq!(out, what(other));
                     }
                     slots.pass(call + 1);
@@ -147,7 +148,8 @@ fn slots_from_one_to_two() {
     call_slots(3, 1, 1, true);
 }
 
-/// Where ranks share cores, a long post lies beside the call's own slot, and is written over when its reader has passed the call.
+/// Where ranks share cores, a long post lies beside the call's own slot, and a part of the result behind it. Both are written over when their reader has passed the call,
+/// also where short posts came in between.
 #[test]
 fn long_posts_beside_short_slots() {
     model(2, || {
@@ -163,20 +165,33 @@ fn long_posts_beside_short_slots() {
         let post = Post { code: 1, hash: 5, past: 7 };
         // The first long slot is used twice.
         const CALLS: u64 = LONG_SLOTS as u64 + 1;
+        let len = |call: u64| if call % 2 == 0 { MAX_POST_BYTES } else { MAX_SHORT_BYTES };
         let writing = thread::spawn(move || {
             for call in 0..CALLS {
-                while writer.room(call, MAX_POST_BYTES).is_err() {
+                while writer.room(call, len(call)).is_err() {
                     thread::yield_now();
                 }
-                writer.post(call, post, std::iter::once(bytes(call).as_flattened()), true);
+                let bytes = bytes(call);
+                writer.post(call, post, std::iter::once(&bytes.as_flattened()[..len(call)]), true);
+                if len(call) > MAX_SHORT_BYTES {
+                    writer.share(call, &bytes[0]);
+                }
             }
         });
         for call in 0..CALLS {
             let mut out = [0; MAX_POST_BYTES];
-            while !reader.take(0, call, post, 0, &mut out) {
+            while !reader.take(0, call, post, 0, &mut out[..len(call)]) {
                 thread::yield_now();
             }
-            assert_eq!(out, bytes(call).as_flattened());
+            assert_eq!(out[..len(call)], bytes(call).as_flattened()[..len(call)]);
+            if len(call) > MAX_SHORT_BYTES {
+                while !reader.has_shared(0, call) {
+                    thread::yield_now();
+                }
+                let mut part = [0; 8];
+                reader.read_part(0, call, &mut part);
+                assert_eq!(part, bytes(call)[0]);
+            }
             reader.pass(call + 1);
         }
         writing.join().unwrap();
@@ -220,7 +235,7 @@ fn parts_of_a_post() {
                     thread::yield_now();
                 }
                 let mut out = [0; 8];
-                reader.read(0, call, at, &mut out, 0);
+                assert!(reader.read(0, call, at, &mut out, 0));
                 assert_eq!(out, part);
             }
             reader.pass(call + 1);

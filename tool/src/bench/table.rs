@@ -264,11 +264,14 @@ pub(crate) fn footer(setting: &Setting, rows: &[Row], overlap: bool, stats: bool
         if s.fresh { ", written before each repetition" } else { "" },
         s.mode,
         if s.in_place { ", in place" } else { "" },
-        if s.calls > 1 { format!(", {} in a row", s.calls) } else { String::new() },
+        if s.calls > 1 { format!(", {} in each repetition", s.calls) } else { String::new() },
         if s.rest_seconds > 0.0 {
             match s.one_clock {
-                false => format!(", each after a rest of {} s", s.rest_seconds),
-                true => format!(", each after two rests of {} s, at one time of the clock", s.rest_seconds),
+                false => format!(", repetitions each after a rest of {} s", s.rest_seconds),
+                true => format!(
+                    ", repetitions each after two rests of {} s, at one time of the clock",
+                    s.rest_seconds
+                ),
             }
         } else {
             String::new()

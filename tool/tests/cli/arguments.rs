@@ -30,6 +30,8 @@ const LINES: &[&str] = &[
     "bench allgatherv --dist odd",
     "bench bcast --reps 0",
     "bench bcast --one-clock",
+    "bench bcast --calls 0",
+    "bench bcast --mode request --overlap --calls 2",
     "plot",
     "plot missing.csv --out x.svg",
     "cast",

@@ -232,6 +232,26 @@ fn bench_checks_many_ranks_on_one_core() {
     }
 }
 
+/// Each repetition has all its calls, and so have the two that come ahead.
+#[test]
+fn bench_makes_calls_in_a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = "bench scan --bytes 8 --calls 50 --reps 3 --check";
+    let out = tool(
+        dir.path(),
+        &format!("run -n 1 env CIRCULANT_STATS=1 {} {bench}", env!("CARGO_BIN_EXE_circulant")),
+    );
+    let (text, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("blocking calls, 50 in each repetition"), "{text}");
+    let table = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let scans: u32 = table
+        .filter(|words| words.first() == Some(&"scan"))
+        .map(|words| words[2].parse::<u32>().unwrap())
+        .sum();
+    // And the few calls of the check.
+    assert!((5 * 50..6 * 50).contains(&scans), "{said}");
+}
+
 #[test]
 fn bench_checks_what_works_in_place() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,7 +2,10 @@
 
 use super::rings::{memory, record};
 use super::{LEN, Rank, ranks};
-use crate::transport::call_slots::{Look, MAX_WIDE_POST_BYTES, Place, Post, SHORT_SLOTS};
+use crate::transport::call_slots::{
+    CallSlots, Look, MAX_SHORT_BYTES, MAX_WIDE_POST_BYTES, Place, Post, SHORT_SLOTS,
+};
+use crate::transport::pauses::Pauses;
 use crate::transport::shm::ring::{Kind, Reader, Writer};
 use crate::transport::slot_pool::tests::{open, two};
 use crate::transport::{Access, Posted, Source, Transport};
@@ -44,8 +47,17 @@ fn a_ring_between_threads() {
 /// Each posts and reads the other's, then its part; now and then one posts what no other waits for, and runs ahead.
 #[test]
 fn call_slots_between_threads() {
-    let mut pools = two();
-    let members = open(&mut pools);
+    for crowded in [false, true] {
+        let mut pauses = Pauses::new(!crowded, crowded);
+        pauses.settle(2, if crowded { 1 } else { 2 });
+        let mut pools = two();
+        pools.iter_mut().for_each(|pool| pool.pause_by(pauses));
+        run_between_threads(open(&mut pools), if crowded { MAX_SHORT_BYTES } else { 0 });
+    }
+}
+
+/// Parts are shared beside posts of more bytes than `short`.
+fn run_between_threads(members: [CallSlots; 2], short: usize) {
     thread::scope(|s| {
         // The second of them is the first member.
         for (me, mut slots) in members.into_iter().rev().enumerate() {
@@ -71,10 +83,10 @@ fn call_slots_between_threads() {
                             thread::yield_now();
                         }
                         let mut out = vec![0; len];
-                        slots.read(1 - me, call, 0, &mut out, 0);
+                        assert!(slots.read(1 - me, call, 0, &mut out, 0));
                         assert_eq!(out, vec![value(1 - me, call); len]);
                     }
-                    if call % 3 > 0 {
+                    if call % 3 > 0 && len > short {
                         slots.share(call, &[value(me, call) ^ 1; 9]);
                         while !slots.has_shared(1 - me, call) {
                             thread::yield_now();
@@ -85,7 +97,7 @@ fn call_slots_between_threads() {
                     }
                     slots.pass(call + 1);
                 }
-                assert!(ROUNDS > 4 * SHORT_SLOTS as u64);
+                const { assert!(ROUNDS > 4 * SHORT_SLOTS as u64) };
             });
         }
     });
