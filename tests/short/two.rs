@@ -15,7 +15,7 @@ fn contribution(rank: usize, len: usize) -> Vec<u8> {
     (0..=len).map(|i| (7 * i + 101 * rank + len).to_le_bytes()[0]).collect()
 }
 
-/// An allreduce and a reduce of `len` bytes, in place and not, with and without a rest of the ranks ahead of it.
+/// An allreduce, a reduce, scans and reduce-scatters of `len` bytes, in place and not, with and without a rest of the ranks ahead of it.
 fn check(
     comm: &Communicator,
     by: &Reducer,
@@ -40,6 +40,65 @@ fn check(
             comm.reduce(mine, &mut out[1..], by.on_bytes(), root)?;
             if comm.rank() == root {
                 assert_eq!(out[1..], wanted, "{by:?}, {len} bytes to {root}");
+            }
+        }
+        scans(comm, by, (&sent, theirs, &wanted))?;
+        scattered(comm, by, (&sent, &wanted))?;
+    }
+    Ok(())
+}
+
+/// Rank 0 has what it contributes, and rank 1 all of it, or before an exscan what rank 0 contributes.
+fn scans(comm: &Communicator, by: &Reducer, (sent, theirs, wanted): (&[u8], &[u8], &[u8])) -> Result<()> {
+    let len = theirs.len();
+    let first = comm.rank() == 0;
+    for in_place in [false, true] {
+        let mut out = if in_place { sent.to_vec() } else { vec![9; len + 1] };
+        let before = out[1..].to_vec();
+        match in_place {
+            false => comm.scan(&sent[1..], &mut out[1..], by.on_bytes())?,
+            true => comm.scan(InPlace, &mut out[1..], by.on_bytes())?,
+        }
+        assert!(
+            out[1..] == *if first { &sent[1..] } else { wanted },
+            "scan, {by:?}, {len} bytes, {in_place}"
+        );
+        out[1..].copy_from_slice(&before);
+        match in_place {
+            false => comm.exscan(&sent[1..], &mut out[1..], by.on_bytes())?,
+            true => comm.exscan(InPlace, &mut out[1..], by.on_bytes())?,
+        }
+        assert!(
+            out[1..] == *if first { &before[..] } else { theirs },
+            "exscan, {by:?}, {len} bytes, {in_place}"
+        );
+    }
+    Ok(())
+}
+
+/// Each rank has its part of the result: a half, or what is left of four bytes.
+fn scattered(comm: &Communicator, by: &Reducer, (sent, wanted): (&[u8], &[u8])) -> Result<()> {
+    let (r, len) = (comm.rank(), wanted.len());
+    for first in [len / 8 * 4, 4.min(len)] {
+        let (counts, part) = ([first, len - first], [0..first, first..len][r].clone());
+        for in_place in [false, true] {
+            let mut out = if in_place { sent.to_vec() } else { vec![9; part.len() + 1] };
+            match in_place {
+                false => comm.reduce_scatter(&sent[1..], &mut out[1..], &counts, by.on_bytes())?,
+                true => comm.reduce_scatter(InPlace, &mut out[1..], &counts, by.on_bytes())?,
+            }
+            assert!(out[1..=part.len()] == wanted[part.clone()], "{by:?}, {counts:?} bytes, {in_place}");
+            if counts[0] == counts[1] {
+                let mut out = if in_place { sent.to_vec() } else { vec![9; part.len() + 1] };
+                match in_place {
+                    false => comm.reduce_scatter_block(&sent[1..], &mut out[1..], by.on_bytes())?,
+                    true => comm.reduce_scatter_block(InPlace, &mut out[1..], by.on_bytes())?,
+                }
+                assert!(
+                    out[1..=part.len()] == wanted[part.clone()],
+                    "{by:?}, {} bytes each, {in_place}",
+                    part.len()
+                );
             }
         }
     }

@@ -112,7 +112,7 @@ impl Communicator {
                     && recv.len() * run.size() > SPLIT_FOLD_BYTES
                     && (recv.len() > MAX_SHORT_BYTES || !self.shares_cores());
                 if run.size() == 2 {
-                    run.fold_other(send, recv, by)?;
+                    run.fold_other(At::same(0), send, recv, by)?;
                 } else if root.is_none() && split && by.element() <= MAX_SPLIT_ELEMENT_BYTES {
                     run.fold_parts(recv, by)?;
                 } else {
@@ -144,13 +144,16 @@ impl Communicator {
             },
             |run| {
                 run.post(send.unwrap_or(recv))?;
+                let few = run.size() <= 2;
                 match (operation, run.rank()) {
-                    (Operation::Scan, _) if run.is_alone() => {
+                    (Operation::Scan, 0) if few => {
                         keep(run, send, recv);
                         Ok(())
                     }
+                    (Operation::Scan, _) if few => run.fold_other(At::same(0), send, recv, by),
                     (Operation::Scan, _) => run.fold(Order::UpTo, (None, At::same(0)), recv, by),
                     (_, 0) => Ok(()),
+                    _ if few => run.receive(0, At::same(0), recv),
                     _ => run.fold(Order::Before, (None, At::same(0)), recv, by),
                 }
             },
@@ -358,31 +361,35 @@ impl Run<'_, '_> {
                 recv.copy_within(part.clone(), 0);
             }
         }
-        self.await_post(other)?;
-        self.attach_began(other)?;
-        let at = if self.has_lent(other)? { part.start } else { 0 };
-        self.fold_two(at, send.map(|send| &send[part.clone()]), &mut recv[..part.len()], by)?;
+        let at = At { posted: 0, lent: part.start, left_out: 0 };
+        self.fold_other(at, send.map(|send| &send[part.clone()]), &mut recv[..part.len()], by)?;
         self.attach_ended()?;
         self.met();
         Ok(())
     }
 
-    /// Waits for the other of two ranks, and folds its contribution with ours: as [`Run::fold_two`], from the first byte on.
-    pub(super) fn fold_other(&mut self, send: Option<&[u8]>, recv: &mut [u8], by: &Reducer) -> Result<()> {
+    /// Waits for the other of two ranks, and folds its contribution with ours: as [`Run::fold_two`].
+    pub(super) fn fold_other(
+        &mut self,
+        at: At,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
         let (other, len) = (1 - self.rank(), recv.len());
         if len > MAX_FEW_BYTES {
-            self.await_lent(other)?;
-            return self.fold_two(0, send, recv, by);
+            let at = if self.await_lent(other)? { at.lent } else { at.posted };
+            return self.fold_two(at, send, recv, by);
         }
         let (ours, theirs) = self.sides();
         self.done.reduced_bytes += len as u64;
         if let Some(send) = send {
-            self.receive(other, At::same(0), recv)?;
+            self.receive(other, at, recv)?;
             return by.reduce(recv, send, ours);
         }
         let mut came = Few([0; MAX_FEW_BYTES]);
         let came = &mut came.0[..len];
-        self.receive(other, At::same(0), came)?;
+        self.receive(other, at, came)?;
         by.reduce(recv, came, theirs)
     }
 

@@ -3,6 +3,7 @@
 //! half as much is folded. What is posted goes piece by piece. Where both ranks lend their vectors, these are one piece: as nothing is copied for the other to read, no memory is used twice.
 
 use super::cross_memory::Kind;
+use super::levels::At;
 use super::pieces::PIECE_BYTES;
 use super::run::{Readers, Run};
 use crate::error::Result;
@@ -46,7 +47,7 @@ impl Run<'_, '_> {
                 Some(send) => self.lend(send, Readers::All)?,
                 None => self.post(recv)?,
             }
-            self.fold_other(send, recv, by)?;
+            self.fold_other(At::same(0), send, recv, by)?;
             self.met();
         }
         self.attach_ended()
