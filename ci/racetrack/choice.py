@@ -13,7 +13,7 @@ from racetrack import figures, rivals, runs
 
 NEAR = {"by price": 1.10, "by trial": 1.05}
 HOW = {"by price": {"CIRCULANT_ADAPT": "off"}, "by trial": {"CIRCULANT_ADAPT": "on"}}
-TRIALS = 256  # repetitions in which every point's trials end: four of 64 calls (core/src/select/trial.rs)
+TRIALS = 256  # calls in which every point's trials end: four of 64 calls (core/src/select/trial.rs)
 AGAIN = 4  # rounds for points in doubt
 
 

@@ -94,7 +94,7 @@ def figures():
         Race(("allgatherv",), small, ("regular", "irr3")),
         Race(("barrier",), (0,)),
     )
-    # Calls in a row without a barrier in between, as of a program that calls in a loop: a rank may be some calls ahead. (By itself a call of 0.1 µs takes no longer than two looks at the clock.)
+    # Calls in a row without a barrier in between, as of a program that calls in a loop: a rank may be some calls ahead. (Two looks at the clock take half as long as a call of 0.1 µs.)
     loop = (
         Race(("bcast", "reduce", "allreduce", "allgather", "alltoall", "gather", "scatter", "scan", "reduce_scatter_block"), (8, 64, 256, 2048, 16384, 131072)),
         Race(("barrier",), (0,)),

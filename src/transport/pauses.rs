@@ -178,7 +178,7 @@ mod tests {
 
     /// Ranks that may use different cores would find different numbers by themselves.
     #[test]
-    fn ranks_share_cores_only_where_they_have_agreed_on_it() {
+    fn ranks_are_taken_to_share_cores_only_where_they_have_agreed_on_it() {
         let mut pauses = Pauses::of(None, usize::MAX);
         assert!(!pauses.crowded && pauses.naps);
         pauses.settle(3, 2);

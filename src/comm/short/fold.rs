@@ -22,8 +22,8 @@ use std::cmp::Ordering;
 const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 /// The same of what the other of two ranks has posted by address, as each piece takes a system call. Chosen: as long as pieces of long posts.
 const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
-/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: such posts lie in slots, and few bytes of
-/// the stack are quickly cleared.
+/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: such posts mostly lie in slots, and few
+/// bytes of the stack are quickly cleared.
 const MAX_FEW_BYTES: usize = 256;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
@@ -143,17 +143,13 @@ impl Communicator {
                 h.word(by.hash());
             },
             |run| {
+                if run.size() <= 2 {
+                    return run.scan_two(operation, send, recv, by);
+                }
                 run.post(send.unwrap_or(recv))?;
-                let few = run.size() <= 2;
                 match (operation, run.rank()) {
-                    (Operation::Scan, 0) if few => {
-                        keep(run, send, recv);
-                        Ok(())
-                    }
-                    (Operation::Scan, _) if few => run.fold_other(At::same(0), send, recv, by),
                     (Operation::Scan, _) => run.fold(Order::UpTo, (None, At::same(0)), recv, by),
                     (_, 0) => Ok(()),
-                    _ if few => run.receive(0, At::same(0), recv),
                     _ => run.fold(Order::Before, (None, At::same(0)), recv, by),
                 }
             },
@@ -364,6 +360,30 @@ impl Run<'_, '_> {
         let at = At { posted: 0, lent: part.start, left_out: 0 };
         self.fold_other(at, send.map(|send| &send[part.clone()]), &mut recv[..part.len()], by)?;
         self.attach_ended()?;
+        self.met();
+        Ok(())
+    }
+
+    /// A scan of two ranks or of one, or an exscan: rank 1 reads what rank 0 contributes.
+    fn scan_two(
+        &mut self,
+        operation: Operation,
+        send: Option<&[u8]>,
+        recv: &mut [u8],
+        by: &Reducer,
+    ) -> Result<()> {
+        if self.rank() == 0 {
+            self.post(send.unwrap_or(recv))?;
+            if operation == Operation::Scan {
+                keep(self, send, recv);
+            }
+            return Ok(());
+        }
+        self.post_nothing()?;
+        match operation {
+            Operation::Scan => self.fold_other(At::same(0), send, recv, by)?,
+            _ => self.receive(0, At::same(0), recv)?,
+        }
         self.met();
         Ok(())
     }

@@ -99,6 +99,9 @@ impl Run<'_, '_> {
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
         let (number, end) = (self.number, at + out.len());
         self.done.copied_bytes += out.len() as u64;
         match self.slots()?.place(member, number) {
@@ -165,10 +168,10 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What a member tells of its post cannot be.
+    /// What a member shows cannot be its post of this call, which is longer.
     #[cold]
-    pub(super) fn nothing_there(&self, member: usize, at: usize, len: usize) -> Error {
-        let what = format!("rank {member} says that {len} bytes stand at {at} of its post");
+    fn nothing_there(&self, member: usize, at: usize, len: usize) -> Error {
+        let what = format!("rank {member} has posted no {len} bytes at {at} in this call");
         Error::new(ErrorKind::Transport, what).with_peer(self.world_rank(member) as usize)
     }
 

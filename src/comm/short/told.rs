@@ -11,7 +11,7 @@ use crate::comm::call::Spec;
 use crate::comm::collective::Collective;
 use crate::comm::partition::{Parts, lists, overlap};
 use crate::engine::CallId;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::copy_slice;
 use crate::ops::Element;
 use crate::plan::registry::Operation;
@@ -271,7 +271,12 @@ impl Run<'_, '_> {
             match at as usize {
                 _ if at == BY_PLAN => by_plan.push(member),
                 at if at + block.len() <= MAX_POST_BYTES => self.read(member, at, &mut recv[block])?,
-                at => return Err(self.nothing_there(member, at, block.len())),
+                at => {
+                    let what = format!("rank {member} says that {len} bytes stand at {at} of its post");
+                    return Err(
+                        Error::new(ErrorKind::Transport, what).with_peer(self.world_rank(member) as usize)
+                    );
+                }
             }
         }
         if received.ranks.len() == self.size() {

@@ -11,8 +11,8 @@ use super::{MAX_PART_BYTES, MAX_POST_BYTES};
 pub(crate) const LONG_SLOTS: usize = if cfg!(test) { 2 } else { USUAL_LONG_SLOTS };
 /// The same outside of unit tests.
 const USUAL_LONG_SLOTS: usize = 8;
-/// Short slots of an area: calls that a member can be ahead where ranks share cores. Chosen: as many
-/// as fit beside the long ones below 256 KiB by a power of two; what 64 in place of 8 are worth: docs/design.md, "Short calls on one node".
+/// Short slots of an area: calls that a member can be ahead where ranks share cores. Chosen: they take an eighth of what the long ones take; what 64 calls in place of 8 are worth:
+/// docs/design.md, "Short calls on one node". More were not tried.
 pub(crate) const SHORT_SLOTS: usize = if cfg!(test) { 4 } else { USUAL_SHORT_SLOTS };
 /// The same outside of unit tests.
 const USUAL_SHORT_SLOTS: usize = 64;
@@ -58,7 +58,7 @@ const _: () =
 pub(super) enum Layout {
     /// Members share cores.
     Short,
-    /// Each has a core of its own.
+    /// Each has a core of its own, or the members have not agreed on whether they share any.
     Long,
 }
 

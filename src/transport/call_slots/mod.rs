@@ -245,7 +245,7 @@ impl CallSlots {
         self.areas.len()
     }
 
-    /// Whether there are more ranks on the node than cores. The same at all members: its ranks agree on it when they start.
+    /// Whether there are more ranks on the node than cores. The same at all members: its ranks agree on it when they start, or take it that there are not.
     pub(crate) fn is_crowded(&self) -> bool {
         self.pauses.crowded
     }
