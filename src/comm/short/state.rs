@@ -211,12 +211,14 @@ impl ShortState {
     }
 
     pub(super) fn leave(&mut self, number: u64) {
+        self.slots.ended(number);
         let next = self.calls.leave(number);
         self.slots.pass(next);
     }
 
     /// As [`Calls::step`]: the number.
     pub(super) fn step(&mut self, number: u64) -> u64 {
+        self.slots.ended(number);
         let lowest = self.calls.step(number);
         self.slots.pass(lowest);
         number + 1

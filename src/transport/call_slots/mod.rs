@@ -2,7 +2,7 @@
 //!
 //! Each member has an [area](MemberArea) in its own shared memory, with [slots](layout) that it uses in turn, by the number of the
 //! call. It *posts*: it writes bytes and what the call is to a slot, then sets the slot's flag; one flag serves all readers.
-//! The others *look* at the flag, and read. No rank writes to another's area.
+//! The others *look* at the flag, and read. No rank writes to another's area (but to its wide memory, see [`CallSlots::ended`]).
 //!
 //! A call may have a second half: each member then *shares* a part of the result, in the long slot that its post has taken, behind it.
 //!
@@ -131,11 +131,15 @@ pub(crate) struct CallSlots {
     passed: u64,
     /// All members have wide memory.
     wide: bool,
-    /// By slot: where its post lies in our wide memory.
+    /// By slot: where its post lies in wide memory.
     in_wide: [Range<usize>; SHORT_SLOTS],
+    /// By slot: whether that is the wide memory of the other member, of two.
+    in_swapped: [bool; SHORT_SLOTS],
+    /// Of two members: whether each posts in the other's wide memory, as [`CallSlots::ended`] says. The same at both in each call.
+    swapped: bool,
     /// When this rank entered the call, as long posts and those that are lent tell.
     entered: u64,
-    /// Where in our wide memory the next post may begin: behind the last one.
+    /// Where in wide memory the next post may begin: behind our last one, or where the other member's was that we have read.
     next: usize,
     /// From this footprint on, in bytes, what is read goes round the cache.
     long: usize,
@@ -224,6 +228,8 @@ impl CallSlots {
             passed: 0,
             wide,
             in_wide,
+            in_swapped: [false; SHORT_SLOTS],
+            swapped: false,
             entered: 0,
             next: 0,
             long,

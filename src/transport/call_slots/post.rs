@@ -2,8 +2,8 @@
 
 use super::layout::{BYTES, long_slot, long_turn};
 use super::{
-    CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
-    Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
+    CallSlots, FLAG, FLAG_CALL_SHIFT, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES,
+    MAX_WIDE_POST_BYTES, PAST, Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
 };
 use crate::memory::Stores;
 use crate::memory::words::{AtomicU64, Ordering};
@@ -17,6 +17,8 @@ const IS_WIDE: u64 = 1 << 8;
 const IS_LENT: u64 = 1 << 9;
 /// Of a flag: the post lies in a long slot, though the call's own is a short one.
 const IS_IN_LONG: u64 = 1 << 10;
+/// Of the word at [`WHERE`]: the post lies in the wide memory of the other member, of two.
+const IS_SWAPPED: u64 = 1 << 63;
 /// Offset in a slot, in bytes, of where a post begins that lies in wide memory, or of the file that lent bytes are in. The slot holds no bytes then.
 const WHERE: usize = BYTES;
 /// Offset of how many bytes of a post in wide memory are there, or of where lent bytes begin in their file.
@@ -162,21 +164,25 @@ impl CallSlots {
     ) {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
         let Some(first) = self.gap(len) else { panic!("no room for a post of {len} bytes") };
-        self.in_wide[self.layout.turn(sequence)] = first..first + len;
+        let (turn, swapped) = (self.layout.turn(sequence), self.swapped);
+        (self.in_wide[turn], self.in_swapped[turn]) = (first..first + len, swapped);
+        let target = if swapped { 1 - self.mine } else { self.mine };
+        let told = first as u64 | if swapped { IS_SWAPPED } else { 0 };
         self.next = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
         let spins = self.pauses.spins;
         let own = self.layout.slot(sequence);
-        self.word(self.mine, sequence, WHERE).store(first as u64, Ordering::Relaxed);
+        self.word(self.mine, sequence, WHERE).store(told, Ordering::Relaxed);
         self.word(self.mine, sequence, ENTERED).store(self.entered, Ordering::Relaxed);
         // Readers that wait on a core of their own copy one part while we write the next; others would be woken up for each.
         let most = if spins { PIPELINE_BYTES } else { usize::MAX };
         let (mut done, mut shown) = (0, false);
         for part in pieces.flat_map(|piece| piece.chunks(most)) {
-            let Some(wide) = self.areas[self.mine].wide(first + len) else { return };
+            let Some(wide) = self.areas[target].wide(first + len) else { return };
             assert!(done + part.len() <= len, "more bytes than were counted");
             let write = |stores: Stores| {
                 // SAFETY: the gap has room for `len` bytes, which the parts are (asserted). No member reads these: all have passed the calls
-                // whose posts lay there, and neither the flag nor EXTENT names them yet.
+                // whose posts lay there, and neither the flag nor EXTENT names them yet. No other member writes there: of two the other one
+                // has posted in the other memory since it has read what swapped them (`ended`), and until then it posts nothing.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
             match spins && len > PIPELINE_BYTES {
@@ -217,10 +223,11 @@ impl CallSlots {
     /// The first such place from `first` on that ends by `end`.
     fn gap_between(&self, mut first: usize, end: usize, len: usize) -> Option<usize> {
         while first + len <= end {
-            let mut slots = self.posted.iter().zip(&self.in_wide).take(self.layout.slots());
-            let taken =
-                slots.find(|(posted, at)| **posted > self.passed && at.start < first + len && first < at.end);
-            let Some((_, at)) = taken else { return Some(first) };
+            let slots = self.posted.iter().zip(&self.in_wide).zip(&self.in_swapped).take(self.layout.slots());
+            let taken = slots
+                .filter(|(_, swapped)| **swapped == self.swapped)
+                .find(|((posted, at), _)| **posted > self.passed && at.start < first + len && first < at.end);
+            let Some(((_, at), _)) = taken else { return Some(first) };
             first = at.end.next_multiple_of(WIDE_ALIGN_BYTES);
         }
         None
@@ -321,6 +328,30 @@ impl CallSlots {
         }
     }
 
+    /// Where `member` says that its post in wide memory begins, and whether that memory is the other member's. (Any number may stand there.)
+    fn told(&self, member: usize, sequence: u64) -> (usize, bool) {
+        let told = self.word(member, sequence, WHERE).load(Ordering::Relaxed);
+        (usize::try_from(told & !IS_SWAPPED).unwrap_or(0), told & IS_SWAPPED != 0)
+    }
+
+    /// This rank has ended call `sequence`, or a step of it: it reads nothing more of it. Where both of two members have posted in wide memory, each has read the other's post then, and
+    /// posts where that lies from the next call on: what a core has read lately it writes sooner than what another core has (an allgather of 16 KiB takes 0.43 of the time, docs/design.md,
+    /// "Wide posts"). Both see the same two posts, so both swap after the same call. A member posts no more before it has ended all its earlier calls, which a [wide](Self::is_wide) post waits for,
+    /// so what it overwrites has been read, and all that it has posted in the other memory itself has been, too, when the other member posts there.
+    pub(crate) fn ended(&mut self, sequence: u64) {
+        let turn = self.layout.turn(sequence);
+        if self.areas.len() != 2 || self.in_wide[turn].is_empty() || self.posted[turn] != sequence + 1 {
+            return;
+        }
+        let other = 1 - self.mine;
+        // Acquire: its post was written before. It is there if it is a wide one, as this rank has read it then.
+        let seen = self.word(other, sequence, FLAG).load(Ordering::Acquire);
+        if seen >> FLAG_CALL_SHIFT == sequence + 1 && seen & IS_WIDE != 0 {
+            self.swapped = !self.swapped;
+            self.next = self.told(other, sequence).0.min(WIDE_BYTES);
+        }
+    }
+
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area). `footprint`: bytes that the call
     /// writes at this rank, with these. Returns false where there are none: the member has made no such post, and what it tells makes no sense.
     ///
@@ -339,10 +370,10 @@ impl CallSlots {
         assert!(ends(MAX_WIDE_POST_BYTES), "{} bytes of a post from {at} on", out.len());
         let area = &self.areas[member];
         let seen = self.word(member, sequence, FLAG).load(Ordering::Relaxed);
-        // Any number may stand there.
-        let first = usize::try_from(self.word(member, sequence, WHERE).load(Ordering::Relaxed)).unwrap_or(0);
+        let (first, swapped) = self.told(member, sequence);
         let first = first.min(WIDE_BYTES - at - out.len());
-        let wide = if seen & IS_WIDE != 0 { area.wide(first + at + out.len()) } else { None };
+        let owner = if swapped && self.areas.len() == 2 { 1 - member } else { member };
+        let wide = if seen & IS_WIDE != 0 { self.areas[owner].wide(first + at + out.len()) } else { None };
         let (slot, holds) = self.bytes_of((self.layout.slot(sequence), sequence), seen);
         let (memory, first) = match wide {
             Some(wide) => (wide, first),

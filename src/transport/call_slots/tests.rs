@@ -230,6 +230,53 @@ fn posts_cycle_through_wide_memory() {
     assert_eq!(places(&mut writer, 13..16, sixth), [0; 3]);
 }
 
+/// Of two members that have both posted in wide memory each posts next where the other's post lies that it has read, also where only one of them posts.
+#[test]
+fn members_post_where_they_have_read() {
+    let mut pools = two();
+    // The second of them is the first member.
+    let [second, first] = open(&mut pools);
+    let mut members = [first, second];
+    let bytes =
+        |member: usize, sequence: u64, len| vec![(2 * sequence + member as u64).to_le_bytes()[0]; len];
+    let both = [true; 2];
+    let calls = [
+        (both, MAX_POST_BYTES),
+        (both, MAX_POST_BYTES),
+        (both, 3 * MAX_POST_BYTES),
+        ([true, false], MAX_POST_BYTES),
+        ([false, true], MAX_POST_BYTES),
+        (both, 1),
+        (both, MAX_NARROW_BYTES + 1),
+    ];
+    // Where both have posted in the last call, if they have.
+    let (mut swapped, mut last) = (false, [None; 2]);
+    for (sequence, (posts, len)) in (0..).zip(calls.into_iter().cycle().take(200)) {
+        for (member, slots) in members.iter_mut().enumerate() {
+            assert_eq!(slots.swapped, swapped, "call {sequence} at {member}");
+            let posted = bytes(member, sequence, if posts[member] { len } else { 0 });
+            assert_eq!(slots.room(sequence, posted.len()), Ok(()));
+            slots.post(sequence, POST, once(&posted), posts[member]);
+            let place = slots.in_wide[slots.layout.turn(sequence)].clone();
+            let read = last[1 - member].filter(|start| !place.is_empty() && start + len <= WIDE_BYTES);
+            assert!(read.is_none_or(|start| place.start == start), "call {sequence}: it is at {place:?}");
+        }
+        for member in 0..2 {
+            let mut out = vec![0; if posts[1 - member] { len } else { 0 }];
+            assert!(members[member].read(1 - member, sequence, 0, &mut out, 0));
+            assert!(out == bytes(1 - member, sequence, out.len()), "call {sequence} at {member}");
+            members[member].ended(sequence);
+            members[member].pass(sequence + 1);
+            members[member].all_entered(sequence);
+        }
+        last = [None; 2];
+        if posts == both && members[0].is_wide(len) {
+            swapped = !swapped;
+            last = members.each_ref().map(|slots| Some(slots.in_wide[slots.layout.turn(sequence)].start));
+        }
+    }
+}
+
 /// Where its whole cycle holds unread posts, a post of two members lies behind them.
 #[test]
 fn a_post_finds_room_behind_unread_ones() {

@@ -64,27 +64,28 @@ fn run_between_threads(members: [CallSlots; 2], short: usize) {
             s.spawn(move || {
                 let value = |member: usize, call: u64| (call * 2 + member as u64).to_le_bytes()[0];
                 for call in 0..ROUNDS {
-                    let len = usize::try_from(call * 7).unwrap()
-                        % if cfg!(miri) { 64 } else { MAX_WIDE_POST_BYTES };
+                    // In every third call only the second reads, so the first may be slots ahead.
+                    let all = usize::try_from(call * 7).unwrap()
+                        % if cfg!(miri) { 512 } else { MAX_WIDE_POST_BYTES };
+                    let [len, theirs] = if call % 3 > 0 { [all; 2] } else { [all * (1 - me), all * me] };
                     while slots.room(call, len).is_err() {
                         thread::yield_now();
                     }
                     let post = Post { code: 1, hash: call, past: 0 };
                     let bytes = vec![value(me, call); len];
                     slots.post(call, post, std::iter::once(&bytes[..]), true);
-                    // In every third call only the second reads, so the first may be slots ahead.
                     if me == 1 || call % 3 > 0 {
                         while slots.look(1 - me, call) == Look::Nothing {
                             thread::yield_now();
                         }
                         assert_eq!(slots.look(1 - me, call), Look::Posted(post));
                         // A long one is shown while it is written.
-                        while matches!(slots.place(1 - me, call), Place::Area(ready) if ready < len) {
+                        while matches!(slots.place(1 - me, call), Place::Area(ready) if ready < theirs) {
                             thread::yield_now();
                         }
-                        let mut out = vec![0; len];
+                        let mut out = vec![0; theirs];
                         assert!(slots.read(1 - me, call, 0, &mut out, 0));
-                        assert_eq!(out, vec![value(1 - me, call); len]);
+                        assert_eq!(out, vec![value(1 - me, call); theirs]);
                     }
                     if call % 3 > 0 && len > short {
                         slots.share(call, &[value(me, call) ^ 1; 9]);
@@ -95,6 +96,7 @@ fn run_between_threads(members: [CallSlots; 2], short: usize) {
                         slots.read_part(1 - me, call, &mut out);
                         assert_eq!(out, [value(1 - me, call) ^ 1; 9]);
                     }
+                    slots.ended(call);
                     slots.pass(call + 1);
                 }
                 const { assert!(ROUNDS > 4 * SHORT_SLOTS as u64) };
