@@ -334,10 +334,9 @@ impl CallSlots {
         (usize::try_from(told & !IS_SWAPPED).unwrap_or(0), told & IS_SWAPPED != 0)
     }
 
-    /// This rank has ended call `sequence`, or a step of it: it reads nothing more of it. Where both of two members have posted in wide memory, each has read the other's post then, and
-    /// posts where that lies from the next call on: what a core has read lately it writes sooner than what another core has (an allgather of 16 KiB takes 0.43 of the time, docs/design.md,
-    /// "Wide posts"). Both see the same two posts, so both swap after the same call. A member posts no more before it has ended all its earlier calls, which a [wide](Self::is_wide) post waits for,
-    /// so what it overwrites has been read, and all that it has posted in the other memory itself has been, too, when the other member posts there.
+    /// This rank has ended call `sequence`, or a step of it: it reads nothing more of it. Where both of two members have posted in wide memory, each has read all of the other's post then,
+    /// and posts where that lies from the next call on: what a core has read lately it writes sooner than what another core has (docs/design.md, "Wide posts"). Both see the same two
+    /// posts, so both swap after the same call. A wide post waits until its member has ended all earlier calls (`ShortState::has_turn`), so what it overwrites has been read.
     pub(crate) fn ended(&mut self, sequence: u64) {
         let turn = self.layout.turn(sequence);
         if self.areas.len() != 2 || self.in_wide[turn].is_empty() || self.posted[turn] != sequence + 1 {
@@ -350,6 +349,11 @@ impl CallSlots {
             self.swapped = !self.swapped;
             self.next = self.told(other, sequence).0.min(WIDE_BYTES);
         }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn is_swapped(&self) -> bool {
+        self.swapped
     }
 
     /// Copies what `member` has posted in call `sequence` from byte `at` on to `out`: bytes that are [in its area](Place::Area). `footprint`: bytes that the call

@@ -244,6 +244,49 @@ fn parts_of_a_post() {
     });
 }
 
+/// Two members that have both posted in wide memory swap it: what is written over was read, and what is read was written.
+#[test]
+fn wide_memories_are_swapped() {
+    /// Chosen: each memory has posts of both members, one of them twice.
+    const CALLS: u64 = 3;
+    model(2, || {
+        let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
+        let join = |mine: usize| {
+            let member = |i: usize| MemberArea::new(Area(areas[i].clone()), Some(Area(wides[i].clone())), 1);
+            let members = vec![member(0), member(1)];
+            let mut slots =
+                CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false));
+            move || {
+                let bytes = |member: u64, call: u64| (1 + member + 2 * call).to_le_bytes();
+                let post = Post { code: 1, hash: 5, past: 7 };
+                let mut places = Vec::new();
+                for call in 0..CALLS {
+                    while slots.room(call, 8).is_err() {
+                        thread::yield_now();
+                    }
+                    slots.post(call, post, std::iter::once(&bytes(mine as u64, call)[..]), true);
+                    while slots.look(1 - mine, call) == Look::Nothing
+                        || slots.place(1 - mine, call) == Place::Area(0)
+                    {
+                        thread::yield_now();
+                    }
+                    let mut out = [0; 8];
+                    assert!(slots.read(1 - mine, call, 0, &mut out, 0));
+                    assert_eq!(out, bytes(1 - mine as u64, call));
+                    slots.all_entered(call);
+                    slots.ended(call);
+                    slots.pass(call + 1);
+                    places.push(slots.is_swapped());
+                }
+                assert_eq!(places, [true, false, true]);
+            }
+        };
+        let other = thread::spawn(join(1));
+        join(0)();
+        other.join().unwrap();
+    });
+}
+
 /// What is lent is read before its reader passes the call, so that it can be written afterwards.
 #[test]
 fn lent_bytes() {
