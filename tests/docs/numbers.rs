@@ -69,10 +69,17 @@ const FACTS: &[Fact] = &[
     ),
     (
         DESIGN,
-        "an area in each member's shared memory with {} slots",
+        "an area in each member's shared memory with {} slots of 16 KiB",
         "src/transport/call_slots",
-        "USUAL_SLOTS",
+        "USUAL_LONG_SLOTS",
         Word,
+    ),
+    (
+        DESIGN,
+        "slots of 16 KiB, and {} short ones for ranks that share cores",
+        "src/transport/call_slots",
+        "USUAL_SHORT_SLOTS",
+        Number,
     ),
     (
         DESIGN,

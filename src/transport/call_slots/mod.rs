@@ -137,6 +137,8 @@ pub(crate) struct CallSlots {
     in_swapped: [bool; SHORT_SLOTS],
     /// Of two members: whether each posts in the other's wide memory, as [`CallSlots::ended`] says. The same at both in each call.
     swapped: bool,
+    /// Whether it was ever so.
+    was_swapped: bool,
     /// When this rank entered the call, as long posts and those that are lent tell.
     entered: u64,
     /// Where in wide memory the next post may begin: behind our last one, or where the other member's was that we have read.
@@ -230,6 +232,7 @@ impl CallSlots {
             in_wide,
             in_swapped: [false; SHORT_SLOTS],
             swapped: false,
+            was_swapped: false,
             entered: 0,
             next: 0,
             long,
@@ -416,6 +419,9 @@ impl CallSlots {
 
 impl Drop for CallSlots {
     fn drop(&mut self) {
-        self.free.fetch_or(1 << self.index, Ordering::Release);
+        // Once swapped, the other member may still write to our wide memory after an error of which it has not heard: that area is not used again.
+        if !self.was_swapped {
+            self.free.fetch_or(1 << self.index, Ordering::Release);
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::layout::{BYTES, long_slot, long_turn};
 use super::{
-    CallSlots, FLAG, FLAG_CALL_SHIFT, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES,
-    MAX_WIDE_POST_BYTES, PAST, Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
+    CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
+    Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
 };
 use crate::memory::Stores;
 use crate::memory::words::{AtomicU64, Ordering};
@@ -339,14 +339,18 @@ impl CallSlots {
     /// posts, so both swap after the same call. A wide post waits until its member has ended all earlier calls (`ShortState::has_turn`), so what it overwrites has been read.
     pub(crate) fn ended(&mut self, sequence: u64) {
         let turn = self.layout.turn(sequence);
-        if self.areas.len() != 2 || self.in_wide[turn].is_empty() || self.posted[turn] != sequence + 1 {
+        let two = self.wide && self.areas.len() == 2;
+        if !two || self.in_wide[turn].is_empty() || self.posted[turn] != sequence + 1 {
             return;
         }
         let other = 1 - self.mine;
-        // Acquire: its post was written before. It is there if it is a wide one, as this rank has read it then.
-        let seen = self.word(other, sequence, FLAG).load(Ordering::Acquire);
-        if seen >> FLAG_CALL_SHIFT == sequence + 1 && seen & IS_WIDE != 0 {
-            self.swapped = !self.swapped;
+        // Acquire: its post was written before. It is there if it is a wide one of the same call, as this rank has read it then. (In different calls, as of two ranks that both take
+        // themselves for the root, neither reads.)
+        let [ours, theirs] = [self.mine, other].map(|member| {
+            [FLAG, HASH, PAST].map(|word| self.word(member, sequence, word).load(Ordering::Acquire))
+        });
+        if ours == theirs {
+            (self.swapped, self.was_swapped) = (!self.swapped, true);
             self.next = self.told(other, sequence).0.min(WIDE_BYTES);
         }
     }
