@@ -275,6 +275,18 @@ fn members_post_where_they_have_read() {
             last = members.each_ref().map(|slots| Some(slots.in_wide[slots.layout.turn(sequence)].start));
         }
     }
+    // In different calls neither reads.
+    for (hash, slots) in (0..).zip(&mut members) {
+        slots.post(200, Post { hash, ..POST }, once(&[1; MAX_POST_BYTES]), true);
+    }
+    for slots in &mut members {
+        slots.ended(200);
+        assert_eq!(slots.swapped, swapped);
+    }
+    // The other member may still write there.
+    let used = members[0].index as u64;
+    drop(members);
+    assert_ne!(pools[1].ticket().unwrap() & 0xFF, used);
 }
 
 /// Where its whole cycle holds unread posts, a post of two members lies behind them.
