@@ -29,7 +29,7 @@ const MAX_FEW_BYTES: usize = 256;
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
 /// Folds of larger elements are not split: a part, rounded up to whole elements, may be longer than half a post by 128 bytes at most
-/// (`MAX_PART_BYTES` of `transport/call_slots/mod.rs`).
+/// (`MAX_PART_BYTES` of `transport/call_slots/layout.rs`).
 const MAX_SPLIT_ELEMENT_BYTES: usize = 64;
 
 /// What a rank folds, in the order of ranks, and in which tree: of each operation the one that `reproducible` asks for.

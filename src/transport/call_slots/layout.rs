@@ -4,8 +4,16 @@
 //! share cores, calls use the short ones in turn, and a post that is too long for its own lies in a long one: so a rank makes many short calls before another one has to have
 //! its turn on the core.
 
-use super::{MAX_PART_BYTES, MAX_POST_BYTES};
-
+/// The longest post that a long slot holds, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
+/// (docs/design.md, "Short calls on one node"); small under loom and Miri, which walk each byte.
+pub(crate) const MAX_POST_BYTES: usize = match () {
+    _ if cfg!(loom) => 16,
+    _ if cfg!(miri) => 512,
+    _ => 16 << 10,
+};
+/// The longest part of a result that is shared: half of the longest, as there are at least two members,
+/// and what rounding up to whole elements adds.
+pub(super) const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
 /// Long slots of an area: calls that a member can be ahead of another where each has a core of its own, and long posts elsewhere. Chosen: an area stays below 256 KiB; a
 /// member that is further ahead waits, which unit tests reach with 2.
 pub(crate) const LONG_SLOTS: usize = if cfg!(test) { 2 } else { USUAL_LONG_SLOTS };
@@ -20,7 +28,7 @@ const USUAL_SHORT_SLOTS: usize = 64;
 const FIRST_SHORT: usize = 256;
 /// Offset in a slot, in bytes, of the bytes that are posted.
 pub(super) const BYTES: usize = 32;
-/// The longest post, in bytes, that a short slot holds.
+/// The longest post, in bytes, that a short slot holds. Chosen: what is left of one; small under loom and Miri, as above.
 pub(crate) const MAX_SHORT_BYTES: usize = match () {
     _ if cfg!(loom) => 8,
     _ if cfg!(miri) => 32,
@@ -33,7 +41,7 @@ const PART_BYTES: usize = BYTES + MAX_POST_BYTES + 32;
 /// Bytes of a long slot: an odd number of cache lines, so that slots do not fall on the same sets of a cache.
 const LONG_SLOT_BYTES: usize = PART_BYTES + MAX_PART_BYTES;
 /// Bytes of an area: whole pages.
-pub(in crate::transport) const AREA_BYTES: usize = area_bytes(SHORT_SLOTS, LONG_SLOTS);
+pub(crate) const AREA_BYTES: usize = area_bytes(SHORT_SLOTS, LONG_SLOTS);
 /// The same outside of unit tests.
 #[cfg(test)]
 pub(super) const USUAL_AREA_BYTES: usize = area_bytes(USUAL_SHORT_SLOTS, USUAL_LONG_SLOTS);

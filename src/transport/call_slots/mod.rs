@@ -28,23 +28,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 pub(super) use layout::AREA_BYTES;
-pub(crate) use layout::{LONG_SLOTS, MAX_SHORT_BYTES, SHORT_SLOTS};
-use layout::{Layout, long_turn};
+pub(crate) use layout::{LONG_SLOTS, MAX_POST_BYTES, MAX_SHORT_BYTES, SHORT_SLOTS};
+use layout::{Layout, MAX_PART_BYTES, long_turn};
 pub(crate) use post::Place;
 
-/// The longest post that a long slot holds, in bytes. Chosen: as much as a call copies through a slot sooner than a plan moves it
-/// (docs/design.md, "Short calls on one node"); small under loom and Miri, which walk each byte.
-pub(crate) const MAX_POST_BYTES: usize = match () {
-    _ if cfg!(loom) => 16,
-    _ if cfg!(miri) => 512,
-    _ => 16 << 10,
-};
 /// The longest post that wide memory holds, in bytes (512 KiB). Chosen: as much as a call copies through it sooner than a plan moves it
 /// (docs/design.md, the same place).
 pub(crate) const MAX_WIDE_POST_BYTES: usize = 32 * MAX_POST_BYTES;
-/// The longest part of a result that is [shared](CallSlots::share): half of the longest, as there are at least two members,
-/// and what rounding up to whole elements adds.
-const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
 /// Offset in an area, in bytes, of the number of its use. This word and the next three lie on a cache line of their own,
 /// and so do the others.
 const GENERATION: usize = 0;

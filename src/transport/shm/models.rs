@@ -163,7 +163,7 @@ fn long_posts_beside_short_slots() {
         let (mut writer, mut reader) = (join(0), join(1));
         let bytes = |call: u64| [1u64, 2].map(|n| (n + 4 * call).to_le_bytes());
         let post = Post { code: 1, hash: 5, past: 7 };
-        // The first long slot is used twice.
+        /// Chosen: the first long slot is used twice.
         const CALLS: u64 = LONG_SLOTS as u64 + 1;
         let len = |call: u64| if call % 2 == 0 { MAX_POST_BYTES } else { MAX_SHORT_BYTES };
         let writing = thread::spawn(move || {
