@@ -1,4 +1,4 @@
-//! Rooted calls in a row: the root, or the others, run ahead of a rank that is late, as far as there are slots.
+//! Many rooted calls one after the other: a rank that waits for no other is ahead of one that is late, by as many calls as there are slots.
 
 use crate::calls::{self, Case};
 use crate::{all, print_if_failing, seed};

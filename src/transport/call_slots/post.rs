@@ -182,7 +182,7 @@ impl CallSlots {
             let write = |stores: Stores| {
                 // SAFETY: the gap has room for `len` bytes, which the parts are (asserted). No member reads these: all have passed the calls
                 // whose posts lay there, and neither the flag nor EXTENT names them yet. No other member writes there: of two the other one
-                // has posted in the other memory since it has read what swapped them (`ended`), and until then it posts nothing.
+                // writes to the other memory as soon as it has ended the call that swapped them (`ended`), and before that it makes no further wide post.
                 unsafe { wide.write_by(stores, first + done, part.as_ptr(), part.len()) };
             };
             match spins && len > PIPELINE_BYTES {

@@ -198,19 +198,23 @@ fn long_posts_beside_short_slots() {
     });
 }
 
+/// Two members that spin, with wide memory.
+fn two_with_wide_memory() -> [CallSlots; 2] {
+    let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
+    [0, 1].map(|mine| {
+        let member = |i: usize| MemberArea::new(Area(areas[i].clone()), Some(Area(wides[i].clone())), 1);
+        let members = vec![member(0), member(1)];
+        CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false))
+    })
+}
+
 /// The parts of a long post are written before they are shown, and written over when its reader has passed the call.
 #[test]
 fn parts_of_a_post() {
     /// Chosen: the place is written again twice.
     const CALLS: u64 = 3;
     model(2, || {
-        let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
-        let join = |mine: usize| {
-            let member = |i: usize| MemberArea::new(Area(areas[i].clone()), Some(Area(wides[i].clone())), 1);
-            let members = vec![member(0), member(1)];
-            CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false))
-        };
-        let (mut writer, mut reader) = (join(0), join(1));
+        let [mut writer, mut reader] = two_with_wide_memory();
         // One part in each cell.
         let bytes = |call: u64| [1u64, 2, 3].map(|n| (n + 4 * call).to_le_bytes());
         let post = Post { code: 1, hash: 5, past: 7 };
@@ -250,12 +254,8 @@ fn wide_memories_are_swapped() {
     /// Chosen: each memory has posts of both members, one of them twice.
     const CALLS: u64 = 3;
     model(2, || {
-        let [areas, wides] = [AREA_BYTES, WIDE_BYTES].map(|len| [0; 2].map(|_| Cells::new(len)));
-        let join = |mine: usize| {
-            let member = |i: usize| MemberArea::new(Area(areas[i].clone()), Some(Area(wides[i].clone())), 1);
-            let members = vec![member(0), member(1)];
-            let mut slots =
-                CallSlots::new(members, mine, 0, std::sync::Arc::default(), Pauses::new(true, false));
+        let exchange = |mut slots: CallSlots| {
+            let mine = slots.rank();
             move || {
                 let bytes = |member: u64, call: u64| (1 + member + 2 * call).to_le_bytes();
                 let post = Post { code: 1, hash: 5, past: 7 };
@@ -281,8 +281,9 @@ fn wide_memories_are_swapped() {
                 assert_eq!(places, [true, false, true]);
             }
         };
-        let other = thread::spawn(join(1));
-        join(0)();
+        let [first, second] = two_with_wide_memory();
+        let other = thread::spawn(exchange(second));
+        exchange(first)();
         other.join().unwrap();
     });
 }
