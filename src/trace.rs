@@ -51,6 +51,12 @@ impl Log {
         self.calls = self.informs();
     }
 
+    /// Whether it tells of any call.
+    #[inline]
+    pub fn tells_of_calls(&self) -> bool {
+        self.calls
+    }
+
     /// Tells how a call goes, the first time that calls of `operation` go this `way`.
     #[inline]
     pub fn call(&mut self, operation: &'static str, way: &'static str, more: impl FnOnce() -> String) {

@@ -200,19 +200,21 @@ impl Core {
     }
 
     /// The error that ended the world, if one did.
+    #[inline]
     pub(super) fn healthy(&self) -> Result<()> {
-        match &self.failure {
-            None => Ok(()),
-            Some(e) if e.message().starts_with("the world ") => {
-                Err(e.clone().at_rank(self.setup.rank as usize))
-            }
-            Some(e) => Err(Error::new(
-                ErrorKind::Aborted,
-                format!("the world ended with an earlier error: {}", e.message()),
-            )
-            .at_rank(self.setup.rank as usize)
-            .help("finalize or drop it; nothing more can be done in this job")),
+        self.failure.as_ref().map_or(Ok(()), |e| Err(self.ended_by(e)))
+    }
+
+    /// Why nothing can be done any more.
+    #[cold]
+    fn ended_by(&self, e: &Error) -> Error {
+        let me = self.setup.rank as usize;
+        if e.message().starts_with("the world ") {
+            return e.clone().at_rank(me);
         }
+        let what = format!("the world ended with an earlier error: {}", e.message());
+        let help = "finalize or drop it; nothing more can be done in this job";
+        Error::new(ErrorKind::Aborted, what).at_rank(me).help(help)
     }
 
     /// Ends the world, by `why` unless it has ended already. Nothing in flight is touched again: what it was

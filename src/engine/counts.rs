@@ -16,6 +16,13 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// A call of so many rounds is completed.
+    #[inline]
+    pub(super) fn completes(&mut self, rounds: u32) {
+        self.rounds += u64::from(rounds);
+        self.operations += 1;
+    }
+
     /// Grows with all that moves in operations.
     pub(super) fn moves(&self) -> u64 {
         self.puts.wrapping_add(self.arrivals).wrapping_add(self.operations)

@@ -155,6 +155,7 @@ impl Engine {
     }
 
     /// Refuses work in a world that has ended. A rank that learns of the end here propagates it first.
+    #[inline]
     pub(crate) fn healthy(&mut self) -> Result<()> {
         if self.mark.forked() {
             return Err(ForkMark::refusal());

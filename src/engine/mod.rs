@@ -75,6 +75,6 @@ pub(crate) use latencies::Measured;
 pub(crate) use message::{CallId, FINALIZE};
 pub(crate) use raw::Pair;
 pub(crate) use setup::{Directory, Flow, Group, Keeper, Liveness, ProcessState, Setup};
-pub(crate) use short_log::{OperatorName, ShortArguments};
+pub(crate) use short_log::ShortArguments;
 pub(crate) use task::{Meta, Task};
 pub(crate) use waiting::{Waiting, longest_nap};

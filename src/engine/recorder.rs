@@ -126,6 +126,19 @@ impl Recorder {
         self.commit();
     }
 
+    /// Records two events of now, which are nowhere, with one look at the clock.
+    #[inline(always)]
+    pub(super) fn add_both(&mut self, [first, second]: [EventKind; 2], label: &Label) {
+        let ticks = if self.slots.is_empty() { self.ticks.now() } else { Ticks::counter() };
+        for kind in [first, second] {
+            let ring = if self.slots.is_empty() { &mut self.clocked } else { &mut self.slots };
+            if let Some(slot) = ring.get_mut(self.count & self.mask) {
+                *slot = Recorded { label: *label, ticks, at: At::NOWHERE, kind };
+            }
+            self.commit();
+        }
+    }
+
     /// Nothing moves, in this call.
     #[inline]
     pub(super) fn idle(&mut self, code: u8, call: &CallId) {

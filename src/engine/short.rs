@@ -35,28 +35,51 @@ impl Engine {
         Ok(began_at)
     }
 
+    /// What is counted, for what a short call does.
+    #[inline]
+    pub(crate) fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.core.counts
+    }
+
     /// Whether anything else is under way.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.core.active.first().is_some() || !self.core.outbox.is_empty()
     }
 
-    /// The call that began then is completed; this is what it did.
+    /// The call that began then is completed.
     #[inline]
-    pub(crate) fn leave_short(&mut self, meta: &Meta, begun: u64, done: &Counts) {
+    pub(crate) fn leave_short(&mut self, meta: &Meta, begun: u64) {
         if let Some(latencies) = &mut self.core.latencies {
             latencies.end(meta.code, [meta.bytes, 0], begun);
         }
         self.core.status.completed = Mark { code: meta.code, call: meta.call };
         self.core.recorder.add(EventKind::Leave, &Label::new(meta.code, &meta.call), At::NOWHERE);
-        let counts = &mut self.core.counts;
-        counts.puts += done.puts;
-        counts.put_bytes += done.put_bytes;
-        counts.arrivals += done.arrivals;
-        counts.copied_bytes += done.copied_bytes;
-        counts.reduced_bytes += done.reduced_bytes;
-        counts.rounds += u64::from(meta.rounds);
-        counts.operations += 1;
+        self.core.counts.completes(meta.rounds);
+    }
+
+    /// Enters and leaves a short call that is completed, with one look at the clock: as [`Engine::enter_short`] and [`Engine::leave_short`].
+    ///
+    /// # Errors
+    /// When the world has ended.
+    #[inline]
+    pub(crate) fn pass_short(&mut self, meta: &Meta, arguments: ShortArguments) -> Result<()> {
+        let core = &mut self.core;
+        let mark = Mark { code: meta.code, call: meta.call };
+        (core.status.entered, core.status.completed, core.status.hash) = (mark, mark, meta.hash);
+        core.recorder.add_both([EventKind::Enter, EventKind::Leave], &Label::new(meta.code, &meta.call));
+        core.counts.completes(meta.rounds);
+        let begun = core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
+        if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
+            self.step(&mut Waiting::new(*meta, FOR_EVER))?;
+        }
+        Ok(())
+    }
+
+    /// Whether calls are timed, or records of when they begin and end are kept for the user.
+    #[inline]
+    pub(crate) fn times_calls(&self) -> bool {
+        self.core.latencies.is_some() || self.keeper.is_some()
     }
 
     /// Waits for `peer` to come to the call of `waiting`: once round, as [`Engine::turn`].

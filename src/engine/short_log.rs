@@ -2,7 +2,7 @@
 
 use super::description::Description;
 use super::message::CallId;
-use crate::ops::Element;
+use crate::ops::{Element, OperatorName};
 
 /// How many such calls are remembered, to compare with what others do instead. Chosen, as for calls of plans
 /// (`history.rs`).
@@ -18,21 +18,6 @@ pub(crate) struct ShortArguments {
     pub(crate) operator: OperatorName,
 }
 
-/// The beginning of an operator's name, its first byte lowest; without one it is 0. (A number: bytes that are stored one by one
-/// and read together right afterwards stall the processor.)
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OperatorName(u128);
-
-/// Bytes of a name that are kept. Chosen: those of all operators of the library fit.
-const MAX_NAME_BYTES: usize = size_of::<u128>();
-
-impl OperatorName {
-    pub(crate) fn new(name: &str) -> Self {
-        let kept = name.bytes().take(MAX_NAME_BYTES).enumerate();
-        Self(kept.fold(0, |all, (at, byte)| all | u128::from(byte) << (8 * at)))
-    }
-}
-
 impl ShortArguments {
     /// The lines of it: see [`Description`].
     pub(crate) fn describe(&self) -> Description {
@@ -43,11 +28,8 @@ impl ShortArguments {
         if let Some(bytes) = self.bytes {
             text.line("length", bytes / self.element.size().max(1));
         }
-        let name = self.operator.0.to_le_bytes();
-        let name = String::from_utf8_lossy(&name);
-        match name.trim_end_matches('\0') {
-            "" => {}
-            name => text.line("operator", name),
+        if let Some(name) = self.operator.text() {
+            text.line("operator", name);
         }
         text
     }
@@ -107,21 +89,15 @@ impl ShortLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::{Reducer, Sum};
 
     #[test]
-    fn the_beginning_of_an_operators_name_is_told() {
-        // The last one is cut within a character.
-        for (name, told) in [
-            ("", None),
-            ("sum", Some("sum")),
-            ("of sixteen bytes", Some("of sixteen bytes")),
-            ("of sixteen bytes and more", Some("of sixteen bytes")),
-            ("fifteen bytes: \u{e4}", Some("fifteen bytes: \u{fffd}")),
-        ] {
-            let text = ShortArguments { operator: OperatorName::new(name), ..ShortArguments::default() };
-            let text = text.describe().done();
-            let line = text.lines().find_map(|line| line.strip_prefix("operator="));
-            assert_eq!(line, told, "{text:?}");
-        }
+    fn an_operator_is_told_by_its_name() {
+        let told = |operator| {
+            let text = ShortArguments { operator, ..ShortArguments::default() }.describe().done();
+            text.lines().find_map(|line| line.strip_prefix("operator=").map(str::to_owned))
+        };
+        assert_eq!(told(Reducer::new::<u32, _>(Sum).brief_name()).as_deref(), Some("sum"));
+        assert_eq!(told(OperatorName::default()), None);
     }
 }

@@ -362,7 +362,7 @@ impl Engine {
     ///
     /// # Errors
     /// When it has been revoked, or a member is gone; when the world has ended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn usable(&mut self, comm: u64) -> Result<()> {
         self.healthy()?;
         self.core.usable(comm)

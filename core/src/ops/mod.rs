@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod facts;
 mod float;
 mod located;
 mod operator;
@@ -52,6 +53,7 @@ mod table;
 mod types;
 
 pub use builtin::{Band, Bor, Bxor, Land, Lor, Lxor, Max, Maxloc, Min, Minloc, Prod, Sum};
+pub use facts::OperatorName;
 pub use half::{bf16, f16};
 pub use located::{DoubleInt, F32Index, F64Index, FloatInt, I32Index, I64Index, LongInt, ShortInt};
 pub use located::{TwoDouble, TwoInt, TwoReal, U32Index, U64Index};

@@ -1,5 +1,6 @@
 //! Operators on elements whose size is known at run time only.
 
+use super::facts::{Facts, OperatorName};
 use super::operator::Side;
 use super::reducer::{Held, Kernel, Reducer, fnv1a};
 use super::types::Element;
@@ -64,7 +65,16 @@ impl Reducer {
         }
         let order = if commutative { "commutative" } else { "ordered" };
         let hash = fnv1a(format!("raw/{size}/{align}/{order}/{name}").as_bytes());
-        Ok(Self(Held::Made(Arc::new(Raw { name, element, commutative, hash, function: f }))))
+        let facts = Facts {
+            element: Element::of_size(size),
+            kind: "raw elements",
+            name: OperatorName::new(&name),
+            commutative,
+            exact: false,
+            is_raw: true,
+            hash,
+        };
+        Ok(Self(Held::Made(Arc::new(Raw { name, element, facts, function: f }))))
     }
 }
 
@@ -72,8 +82,7 @@ impl Reducer {
 struct Raw<F> {
     name: String,
     element: Layout,
-    commutative: bool,
-    hash: u64,
+    facts: Facts,
     function: F,
 }
 
@@ -118,36 +127,12 @@ fn from_aligned(memory: &mut [u8], align: usize) -> &mut [u8] {
 }
 
 impl<F: Fn(&[u8], &mut [u8]) + Send + Sync> Kernel for Raw<F> {
-    fn element(&self) -> usize {
-        self.element.size()
-    }
-
-    fn element_type(&self) -> Element {
-        Element::of_size(self.element.size())
-    }
-
-    fn commutative(&self) -> bool {
-        self.commutative
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn type_name(&self) -> &'static str {
-        "raw elements"
-    }
-
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn exact(&self) -> bool {
-        false
-    }
-
-    fn is_raw(&self) -> bool {
-        true
     }
 
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {

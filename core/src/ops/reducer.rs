@@ -1,12 +1,13 @@
 //! An operator on a type, with both erased: what the engine runs on bytes.
 
+use super::facts::{Facts, OperatorName};
 use super::operator::{Operator, Side, User};
 use super::types::Element;
 use super::{builtin, types};
 use crate::error::{Error, Result, argument};
 use bytemuck::{Pod, cast_slice_mut, try_cast_slice, try_cast_slice_mut};
 use std::any::{Any, TypeId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,44 @@ pub(super) enum Held {
     Made(Arc<dyn Kernel>),
 }
 
+/// A type and an operator without state, as one, and what was made of them.
+type Kept = (TypeId, &'static dyn Kernel);
+
+thread_local! {
+    /// What this thread has asked for last.
+    static LAST: Cell<Option<Kept>> = const { Cell::new(None) };
+}
+
+/// What was made of `operator` on `T`, whose key this is, for all threads; it is made now if it was not.
+#[inline(never)]
+fn kernel_of<T: Pod, O: Operator<T> + 'static>(operator: O, key: TypeId) -> &'static dyn Kernel {
+    static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+    thread_local! {
+        /// Those that this thread has asked for.
+        static KNOWN: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    }
+    let find = |kept: &[Kept]| kept.iter().find(|(k, _)| *k == key).map(|(_, kernel)| *kernel);
+    if let Some(kernel) = KNOWN.with_borrow(|known| find(known)) {
+        LAST.set(Some((key, kernel)));
+        return kernel;
+    }
+    // Made ahead of the lock, and dropped behind it: both may run the caller's code.
+    let typed = Box::new(Typed::<T, O>::new(operator));
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let kernel = match find(&all) {
+        Some(kernel) => kernel,
+        None => {
+            let kernel: &'static dyn Kernel = Box::leak(typed);
+            all.push((key, kernel));
+            kernel
+        }
+    };
+    drop(all);
+    KNOWN.with_borrow_mut(|known| known.push((key, kernel)));
+    LAST.set(Some((key, kernel)));
+    kernel
+}
+
 impl Reducer {
     /// `operator` on elements of type `T`.
     pub fn new<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
@@ -45,36 +84,16 @@ impl Reducer {
     }
 
     /// As [`Reducer::new`], which allocates. An operator without state is made once, and kept until the process ends.
+    #[inline]
     pub fn kept<T: Pod, O: Operator<T> + 'static>(operator: O) -> Self {
-        type Kept = (TypeId, TypeId, &'static dyn Kernel);
-        static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
-        thread_local! {
-            /// Those that this thread has asked for.
-            static KNOWN: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
-        }
         if size_of::<O>() > 0 {
             return Self::new::<T, O>(operator);
         }
-        let key = (TypeId::of::<T>(), TypeId::of::<O>());
-        let find =
-            |kept: &[Kept]| kept.iter().find(|(t, o, _)| (*t, *o) == key).map(|(_, _, kernel)| *kernel);
-        if let Some(kernel) = KNOWN.with_borrow(|known| find(known)) {
-            return Self(Held::Kept(kernel));
+        let key = TypeId::of::<(T, O)>();
+        match LAST.get() {
+            Some((last, kernel)) if last == key => Self(Held::Kept(kernel)),
+            _ => Self(Held::Kept(kernel_of::<T, O>(operator, key))),
         }
-        // Made ahead of the lock, and dropped behind it: both may run the caller's code.
-        let typed = Box::new(Typed::<T, O>::new(operator));
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernel = match find(&all) {
-            Some(kernel) => kernel,
-            None => {
-                let kernel: &'static dyn Kernel = Box::leak(typed);
-                all.push((key.0, key.1, kernel));
-                kernel
-            }
-        };
-        drop(all);
-        KNOWN.with_borrow_mut(|known| known.push((key.0, key.1, kernel)));
-        Self(Held::Kept(kernel))
     }
 
     #[inline]
@@ -85,25 +104,32 @@ impl Reducer {
         }
     }
 
+    #[inline]
+    fn facts(&self) -> &Facts {
+        self.kernel().facts()
+    }
+
     /// The type of the elements.
+    #[inline]
     pub fn element_type(&self) -> Element {
-        self.kernel().element_type()
+        self.facts().element
     }
 
     /// Bytes of one element.
+    #[inline]
     pub fn element(&self) -> usize {
-        self.kernel().element()
+        self.facts().element.size()
     }
 
     /// Whether the order of the operands is free.
     pub fn commutative(&self) -> bool {
-        self.kernel().commutative()
+        self.facts().commutative
     }
 
     /// Whether any order of operations gives the same bits: of built-in operators all but sums and products of
     /// floats and complex numbers. User operators are taken for inexact.
     pub fn exact(&self) -> bool {
-        self.kernel().exact()
+        self.facts().exact
     }
 
     /// The operator's name.
@@ -111,21 +137,28 @@ impl Reducer {
         self.kernel().name()
     }
 
+    /// The beginning of its name, which is quickly copied.
+    #[inline]
+    pub fn brief_name(&self) -> OperatorName {
+        self.facts().name
+    }
+
     /// The type's name: as the tool knows it, or for other types as Rust does; "raw elements" of [`Reducer::raw`].
     pub fn type_name(&self) -> &'static str {
-        self.kernel().type_name()
+        self.facts().kind
     }
 
     /// Whether [`Reducer::raw`] made it. Its function is never called for more elements than the collective call has.
     pub fn is_raw(&self) -> bool {
-        self.kernel().is_raw()
+        self.facts().is_raw
     }
 
     /// A fingerprint of type and operator, the same in every process of a program, by which ranks find out that
     /// they disagree. User operators count by name, size of the element, its type (of raw ones: its alignment) and the
     /// commutative flag.
+    #[inline]
     pub fn hash(&self) -> u64 {
-        self.kernel().hash()
+        self.facts().hash
     }
 
     /// For calls whose buffers are bytes, of which each [`element()`](Self::element) are an element of the reducer: what is known of
@@ -140,24 +173,28 @@ impl Reducer {
     /// The lengths differ or are no multiple of [`element`](Self::element) bytes: `target` is unchanged. The
     /// operator panicked: what `target` holds is unspecified.
     pub fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) -> Result<()> {
-        let (name, element) = (self.name(), self.element());
-        if target.len() != source.len() {
-            let (t, s) = (target.len(), source.len());
-            return Err(argument(format!(
-                "{name}: the operands have {t} and {s} bytes; they must be equally long"
-            )));
+        let kernel = self.kernel();
+        if target.len() != source.len() || !kernel.facts().has_whole(target.len()) {
+            return Err(self.unfit(target.len(), source.len()));
         }
         if target.is_empty() {
             return Ok(());
         }
-        if !target.len().is_multiple_of(element) {
-            let (t, kind) = (target.len(), self.type_name());
-            return Err(argument(format!(
-                "{name}: {t} bytes are no whole number of {kind} ({element} bytes each)"
-            )));
+        let run = || kernel.reduce(target, source, side);
+        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(kernel.name(), panic))
+    }
+
+    /// Why operands of so many bytes cannot be combined.
+    #[cold]
+    fn unfit(&self, target: usize, source: usize) -> Error {
+        let name = self.name();
+        if target != source {
+            return argument(format!(
+                "{name}: the operands have {target} and {source} bytes; they must be equally long"
+            ));
         }
-        let run = || self.kernel().reduce(target, source, side);
-        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(name, panic))
+        let (kind, element) = (self.type_name(), self.element());
+        argument(format!("{name}: {target} bytes are no whole number of {kind} ({element} bytes each)"))
     }
 }
 
@@ -263,25 +300,16 @@ fn panicked(name: &str, panic: Box<dyn Any + Send>) -> Error {
 
 /// What a reducer does, without its types.
 pub(super) trait Kernel: Send + Sync {
-    fn element(&self) -> usize;
-    fn element_type(&self) -> Element;
-    fn commutative(&self) -> bool;
+    fn facts(&self) -> &Facts;
+    /// The operator's name, whole.
     fn name(&self) -> &str;
-    fn type_name(&self) -> &'static str;
-    fn hash(&self) -> u64;
-    fn exact(&self) -> bool;
-    fn is_raw(&self) -> bool {
-        false
-    }
     /// The lengths are equal and multiples of the element.
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side);
 }
 
 struct Typed<T, O> {
     operator: O,
-    kind: &'static str,
-    hash: u64,
-    exact: bool,
+    facts: Facts,
     types: PhantomData<fn(T)>,
 }
 
@@ -289,17 +317,24 @@ impl<T: Pod, O: Operator<T> + 'static> Typed<T, O> {
     fn new(operator: O) -> Self {
         let kind = types::type_name::<T>();
         let origin = if types::is_built_in::<O>() { "built in" } else { "user" };
+        let (name, commutative) = (operator.name(), operator.commutative());
         let text = format!(
-            "{kind}/{}/{origin}/{}/{}",
+            "{kind}/{}/{origin}/{}/{name}",
             size_of::<T>(),
-            if operator.commutative() { "commutative" } else { "ordered" },
-            operator.name(),
+            if commutative { "commutative" } else { "ordered" },
         );
-        let rounds = ["sum", "prod"].contains(&operator.name())
+        let rounds = ["sum", "prod"].contains(&name)
             && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
-        let exact = origin == "built in" && !rounds;
-        let hash = fnv1a(text.as_bytes());
-        Self { operator, kind, hash, exact, types: PhantomData }
+        let facts = Facts {
+            element: Element::of::<T>(),
+            kind,
+            name: OperatorName::new(name),
+            commutative,
+            exact: origin == "built in" && !rounds,
+            is_raw: false,
+            hash: fnv1a(text.as_bytes()),
+        };
+        Self { operator, facts, types: PhantomData }
     }
 }
 
@@ -307,32 +342,12 @@ impl<T: Pod, O: Operator<T>> Kernel for Typed<T, O>
 where
     Self: Send + Sync,
 {
-    fn element(&self) -> usize {
-        size_of::<T>()
-    }
-
-    fn element_type(&self) -> Element {
-        Element::of::<T>()
-    }
-
-    fn commutative(&self) -> bool {
-        self.operator.commutative()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn name(&self) -> &str {
         self.operator.name()
-    }
-
-    fn type_name(&self) -> &'static str {
-        self.kind
-    }
-
-    fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    fn exact(&self) -> bool {
-        self.exact
     }
 
     fn reduce(&self, target: &mut [u8], source: &[u8], side: Side) {

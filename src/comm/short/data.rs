@@ -47,7 +47,7 @@ impl Communicator {
             shape(Operation::Barrier, Element::default(), 0),
             |_| {},
             |run| {
-                run.post(&[])?;
+                run.post_pieces(std::iter::empty())?;
                 run.all(|_| 0..0, |_, _| Ok(()))
             },
         )
@@ -382,6 +382,6 @@ fn longest(unit: usize, counts: &[usize], most: usize) -> Option<usize> {
 pub(super) fn keep(run: &mut Run<'_, '_>, send: Option<&[u8]>, recv: &mut [u8]) {
     if let Some(send) = send {
         copy_slice(send, recv);
-        run.done.copied_bytes += send.len() as u64;
+        run.counts().copied_bytes += send.len() as u64;
     }
 }

@@ -253,7 +253,7 @@ impl Fold<'_> {
     #[inline]
     fn join(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
         self.top -= 1;
-        run.done.reduced_bytes += self.levels.len() as u64;
+        run.counts().reduced_bytes += self.levels.len() as u64;
         self.levels.join(self.top, self.by)
     }
 
@@ -402,7 +402,7 @@ impl Run<'_, '_> {
             return self.fold_two(at, send, recv, by);
         }
         let (ours, theirs) = self.sides();
-        self.done.reduced_bytes += len as u64;
+        self.counts().reduced_bytes += len as u64;
         if let Some(send) = send {
             self.receive(other, at, recv)?;
             return by.reduce(recv, send, ours);
@@ -432,7 +432,7 @@ impl Run<'_, '_> {
     ) -> Result<()> {
         let (ours, theirs) = self.sides();
         let other = 1 - self.rank();
-        self.done.reduced_bytes += recv.len() as u64;
+        self.counts().reduced_bytes += recv.len() as u64;
         let element = by.element().max(1);
         let most = if self.has_posted_by_address(other)? { LONG_FOLD_PIECE_BYTES } else { FOLD_PIECE_BYTES };
         let piece = most.max(element) / element * element;

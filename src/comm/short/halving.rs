@@ -54,7 +54,7 @@ impl Fold<'_> {
             self.by.reduce(&mut target[before * len..][..len], &source[..len], Side::SourceRight)?;
             last = before;
         }
-        run.done.reduced_bytes += ((count - 1) * len) as u64;
+        run.counts().reduced_bytes += ((count - 1) * len) as u64;
         copy_slice(&all[..len], self.levels.first);
         Ok(())
     }

@@ -103,7 +103,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         let (number, end) = (self.number, at + out.len());
-        self.done.copied_bytes += out.len() as u64;
+        self.counts().copied_bytes += out.len() as u64;
         match self.slots()?.place(member, number) {
             Place::Area(ready) if end <= ready => {
                 let has_read = self.slots()?.read(member, number, at, out, footprint);
@@ -120,7 +120,7 @@ impl Run<'_, '_> {
         let mine = self.rank();
         let posted = at.in_post(member, mine);
         if self.take_post(member, posted, out)? {
-            self.done.arrivals += u64::from(member != mine);
+            self.counts().arrivals += u64::from(member != mine);
             return Ok(());
         }
         if member != mine {
@@ -141,7 +141,7 @@ impl Run<'_, '_> {
         let (number, ours) = (self.number, self.ours);
         let taken = self.attach.is_none() && self.slots()?.take(member, number, ours, at, out);
         if taken {
-            self.done.copied_bytes += out.len() as u64;
+            self.counts().copied_bytes += out.len() as u64;
         }
         Ok(taken)
     }
@@ -195,7 +195,7 @@ impl Run<'_, '_> {
         while !self.slots()?.has_shared(member, number) {
             self.turn(member, |slots| slots.has_shared(member, number))?;
         }
-        self.done.copied_bytes += out.len() as u64;
+        self.counts().copied_bytes += out.len() as u64;
         self.slots()?.read_part(member, number, out);
         Ok(())
     }

@@ -1,20 +1,20 @@
 //! A short call under way: posting, and waiting for the other members.
 
 use super::cross_memory::Attach;
-use super::state::{EARLIER, ShortState};
+use super::state::{EARLIER, ShortState, gone};
 use crate::buffer::Wire;
 use crate::comm::collective::Collective;
 use crate::comm::communicator::Communicator;
 use crate::comm::context::Context;
 use crate::comm::lock::Held;
-use crate::engine::{CallId, Counts, Meta, OperatorName, ShortArguments, Waiting};
+use crate::comm::options::Options;
+use crate::engine::{CallId, Counts, Meta, ShortArguments, Waiting};
 use crate::error::{Error, Result};
 use crate::hash::Fnv;
-use crate::ops::{Element, Reducer};
+use crate::ops::{Element, OperatorName, Reducer};
 use crate::transport::Lent;
 use crate::transport::call_slots::{CallSlots, Look, MAX_WIDE_POST_BYTES, Place, Post};
 use std::ops::Range;
-use std::time::Duration;
 
 /// Looks at a flag between two turns of the engine, while a wait is short: 70 us if each yields (550 ns by `ci/cost waits`), about
 /// what a nap takes; 18 us where each rank has a core and pauses first.
@@ -23,6 +23,9 @@ const FLAG_SPINS: u32 = 128;
 const SHORT_WAIT_TURNS: u32 = 16;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
+
+/// A call with longer posts, in bytes, is told of when it begins: see [`Run::note`]. Chosen: as many are copied in about 0.1 us.
+const MAX_LATE_BYTES: usize = 4 << 10;
 
 /// What a call is, but for its buffers.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +49,24 @@ impl Shape<'_> {
     /// What is kept of it.
     #[inline]
     fn brief(&self) -> ShortArguments {
-        let operator = self.by.map_or_else(OperatorName::default, |by| OperatorName::new(by.name()));
+        let operator = self.by.map_or_else(OperatorName::default, Reducer::brief_name);
         ShortArguments { element: self.element, bytes: self.each, root: self.root, operator }
+    }
+}
+
+/// What of a call mostly follows from its kind alone.
+#[derive(Clone, Copy, Debug)]
+struct Fixed {
+    name: &'static str,
+    code: u8,
+    salt: u64,
+}
+
+impl Fixed {
+    #[inline(always)]
+    fn of(shape: &Shape<'_>) -> Self {
+        let (name, code) = (shape.call.name(), shape.call.code());
+        Self { name, code, salt: SALT ^ shape.element.code().rotate_left(32) ^ u64::from(code) }
     }
 }
 
@@ -62,11 +81,17 @@ pub(super) enum Readers {
 pub(super) struct Run<'a, 'b> {
     pub(super) held: &'a mut Held<'b>,
     pub(super) context: &'a Context,
-    /// Of the communicator's slots; nothing: it has one rank, and no other reads what is posted.
-    slots: Option<usize>,
-    pub(super) meta: Meta,
+    /// The communicator's place among [`ShortCalls`](super::state::ShortCalls); nothing: it has one rank, and no other reads what is posted.
+    index: Option<usize>,
+    /// Its slots, and what was done in them: taken out while the call has the lock.
+    state: Option<Box<ShortState>>,
     /// The call's arguments, for ranks that made another one.
     shape: &'a Shape<'a>,
+    /// What follows of them.
+    fixed: Fixed,
+    pub(super) call: CallId,
+    /// When it began, if the engine knows of it: see [`Run::note`].
+    began: Option<u64>,
     pub(super) number: u64,
     pub(super) ours: Post,
     /// Another thread of a member was in an earlier call when it posted in this one.
@@ -75,11 +100,9 @@ pub(super) struct Run<'a, 'b> {
     lent_to: Option<(Readers, u64)>,
     /// What is tried in it by cross-memory attach.
     pub(super) attach: Option<Attach>,
-    /// Of this call alone; `None`: the world's.
-    deadline: Option<Duration>,
+    options: &'a Options,
     /// Made when nothing was there for the first time: mostly no call waits for long.
     waiting: Option<Waiting>,
-    pub(super) done: Counts,
 }
 
 impl Communicator {
@@ -105,8 +128,10 @@ impl Communicator {
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
     ) -> Option<Result<R>> {
         self.has_short_calls()?;
-        let slots = self.context.short_calls().map(|handle| handle.index);
-        if slots.is_some() && shape.longest > MAX_WIDE_POST_BYTES
+        // Here, where the compiler still knows them.
+        let (operation, fixed) = (shape.call.operation(), Fixed::of(&shape));
+        let index = self.context.short_calls().map(|handle| handle.index);
+        if index.is_some() && shape.longest > MAX_WIDE_POST_BYTES
             || self.options.algorithm.as_deref().is_some_and(|name| name != "auto")
             || self.options.blocks.is_some()
         {
@@ -118,68 +143,63 @@ impl Communicator {
             Ok(ref mut held) => held,
             Err(e) => return Some(Err(e)),
         };
-        let operation = shape.call.operation();
-        let takes = match slots {
+        let takes = match index {
             Some(index) => held.short_calls.get(index)?.takes(operation, shape.longest),
             None => held.blocks.is_none() && !held.selection.names(operation),
         };
         if held.check || !takes {
             return None;
         }
-        held.log_short_call(shape.call.name(), shape.total);
-        Some(self.run_short(held, slots, &shape, arguments, body))
+        if held.log.tells_of_calls() {
+            held.log_short_call(fixed.name, shape.total);
+        }
+        Some(self.run_short(held, index, (&shape, fixed), arguments, body))
     }
 
     fn run_short<R>(
         &self,
         held: &mut Held<'_>,
-        slots: Option<usize>,
-        shape: &Shape<'_>,
+        index: Option<usize>,
+        (shape, fixed): (&Shape<'_>, Fixed),
         arguments: impl FnOnce(&mut Fnv),
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
     ) -> Result<R> {
-        let (context, name, code) = (&*self.context, shape.call.name(), shape.call.code());
+        let (context, code) = (&*self.context, fixed.code);
         let shared = &mut **held;
         shared.engine.usable(context.id)?;
         let mut hash = Fnv::new();
-        hash.word(SALT ^ context.id ^ shape.element.code().rotate_left(32) ^ u64::from(code));
+        hash.word(fixed.salt ^ context.id);
         arguments(&mut hash);
         let hash = hash.0;
-        let brief = shape.brief();
-        let bytes = shape.total as u64;
-        let rounds = u32::from(slots.is_some());
-        let meta = Meta { name, code, call: context.next_call(), hash, rounds, bytes };
-        let begun = shared.engine.enter_short(&meta, brief)?;
-        let (number, past) = match slots {
-            Some(index) => shared.short_calls.state(index)?.enter(meta.call.sequence, code, hash),
-            None => (0, 0),
-        };
-        let ours = Post { code, hash, past };
-        let (threads, done) = (false, Counts::default());
-        let (lent_to, attach) = (None, None);
-        let (deadline, waiting) = (self.options.deadline, None);
+        let call = context.next_call();
+        let late = shape.longest <= MAX_LATE_BYTES && !shared.engine.times_calls();
+        let (mut state, mut number, mut past) = (None, 0, 0);
+        if let Some(index) = index {
+            let taken = shared.short_calls.take(index)?;
+            (number, past) = state.insert(taken).enter(call.sequence, code, hash);
+        }
+        let (ours, options) = (Post { code, hash, past }, &self.options);
+        let (threads, lent_to, attach, waiting) = (false, None, None, None);
         let mut run = Run {
             held,
             context,
-            slots,
-            meta,
+            index,
+            state,
             shape,
+            fixed,
+            call,
+            began: None,
             number,
             ours,
             threads,
             lent_to,
             attach,
-            deadline,
+            options,
             waiting,
-            done,
         };
-        match body(&mut run).and_then(|result| run.leave().map(|()| result)) {
-            Ok(result) => {
-                run.held.engine.leave_short(&meta, begun, &run.done);
-                Ok(result)
-            }
-            Err(e) => Err(run.fail(e.in_operation(name, u64::from(meta.call.sequence)))),
-        }
+        let noted = if late { Ok(()) } else { run.note() };
+        let done = noted.and_then(|()| body(&mut run)).and_then(|result| run.leave().map(|()| result));
+        done.map_err(|e| run.fail(e.in_operation(fixed.name, u64::from(call.sequence))))
     }
 }
 
@@ -192,16 +212,45 @@ impl Run<'_, '_> {
         self.context.size as usize
     }
 
+    fn meta(&self) -> Meta {
+        Meta {
+            name: self.fixed.name,
+            code: self.fixed.code,
+            call: self.call,
+            hash: self.ours.hash,
+            rounds: u32::from(!self.is_alone()),
+            bytes: self.shape.total as u64,
+        }
+    }
+
+    /// Tells the engine that the call has begun: before it waits, if it does. One that copies little and need not wait is told of when it ends, with one look at the clock.
+    #[inline]
+    fn note(&mut self) -> Result<()> {
+        if self.began.is_none() {
+            let (meta, brief) = (self.meta(), self.shape.brief());
+            self.began = Some(self.held.engine.enter_short(&meta, brief)?);
+        }
+        Ok(())
+    }
+
     /// Whether there is no other rank.
     #[inline]
     pub(super) fn is_alone(&self) -> bool {
-        self.slots.is_none()
+        self.index.is_none()
     }
 
+    #[inline]
     pub(super) fn state(&mut self) -> Result<&mut ShortState> {
-        self.held.short_calls.state(self.slots.unwrap_or(usize::MAX))
+        self.state.as_deref_mut().ok_or_else(gone)
     }
 
+    /// What the engine counts, for what the call does.
+    #[inline]
+    pub(super) fn counts(&mut self) -> &mut Counts {
+        self.held.engine.counts_mut()
+    }
+
+    #[inline]
     pub(super) fn slots(&mut self) -> Result<&mut CallSlots> {
         Ok(&mut self.state()?.slots)
     }
@@ -218,8 +267,9 @@ impl Run<'_, '_> {
         if self.is_alone() {
             return Ok(());
         }
-        self.done.puts += 1;
-        self.done.put_bytes += pieces.clone().map(|piece| piece.len() as u64).sum::<u64>();
+        let counts = self.counts();
+        counts.puts += 1;
+        counts.put_bytes += pieces.clone().map(|piece| piece.len() as u64).sum::<u64>();
         self.post_if_read(pieces, true)
     }
 
@@ -236,13 +286,19 @@ impl Run<'_, '_> {
     /// As [`Run::lend`] to all, of the blocks of all ranks; where they cannot be lent, all but `ours` are posted, which no other rank reads.
     #[inline]
     pub(super) fn lend_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
-        self.lend_or_post(bytes, [&bytes[..ours.start], &bytes[ours.end..]]).map(|_| ())
+        match self.lent(bytes)? {
+            None => self.post_blocks(bytes, ours),
+            Some(lent) => self.post_lent(lent, bytes.len(), Readers::All),
+        }
     }
 
     /// Posts the blocks of all ranks but `ours`.
     #[inline]
     pub(super) fn post_blocks(&mut self, bytes: &[u8], ours: Range<usize>) -> Result<()> {
-        self.post_pieces([&bytes[..ours.start], &bytes[ours.end..]].into_iter())
+        match (&bytes[..ours.start], &bytes[ours.end..]) {
+            ([], rest) | (rest, []) => self.post(rest),
+            (before, behind) => self.post_pieces([before, behind].into_iter()),
+        }
     }
 
     /// As [`Run::lend`] to all; where these bytes cannot be lent, these pieces of them are posted one behind the other. Returns whether they are lent.
@@ -282,16 +338,21 @@ impl Run<'_, '_> {
     /// Where others find these bytes, if they are to be lent.
     #[inline]
     pub(super) fn lent(&mut self, bytes: &[u8]) -> Result<Option<Lent>> {
-        if self.is_alone() || !self.slots()?.lends(bytes.len()) || Wire::goes_on(self.held) {
-            return Ok(None);
+        if self.is_alone() || !self.slots()?.lends(bytes.len()) { Ok(None) } else { Ok(self.mapped(bytes)) }
+    }
+
+    fn mapped(&mut self, bytes: &[u8]) -> Option<Lent> {
+        if Wire::goes_on(self.held) {
+            return None;
         }
         let mapped = self.held.engine.transport().and_then(|transport| transport.lend(bytes));
-        Ok(mapped.or_else(|| self.attach.and_then(|attach| attach.lent(bytes))))
+        mapped.or_else(|| self.attach.and_then(|attach| attach.lent(bytes)))
     }
 
     fn post_lent(&mut self, lent: Lent, len: usize, readers: Readers) -> Result<()> {
-        self.done.puts += 1;
-        self.done.put_bytes += len as u64;
+        let counts = self.counts();
+        counts.puts += 1;
+        counts.put_bytes += len as u64;
         self.await_room(0)?;
         let (number, ours) = (self.number, self.ours);
         self.state()?.lend(number, ours, lent);
@@ -303,13 +364,18 @@ impl Run<'_, '_> {
     #[inline]
     fn leave(&mut self) -> Result<()> {
         let number = self.number;
-        if let Some(state) = self.slots.and_then(|index| self.held.short_calls.get(index)) {
+        if let Some(state) = &mut self.state {
             state.leave(number);
         }
-        match self.lent_to {
-            None => Ok(()),
-            Some((readers, number)) => self.take_back(readers, number),
+        if let Some((readers, number)) = self.lent_to {
+            self.take_back(readers, number)?;
         }
+        let meta = self.meta();
+        match self.began {
+            Some(began) => self.held.engine.leave_short(&meta, began),
+            None => self.held.engine.pass_short(&meta, self.shape.brief())?,
+        }
+        Ok(())
     }
 
     /// Waits until these have read what is lent to them.
@@ -332,6 +398,8 @@ impl Run<'_, '_> {
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         self.lent_to = None;
+        // Records of the error tell of the call. (One error is enough.)
+        let _ = self.note();
         Wire::fail(self.held, error)
     }
 
@@ -347,13 +415,11 @@ impl Run<'_, '_> {
             return Ok(());
         }
         let (number, ours) = (self.number, self.ours);
-        let len = pieces.clone().map(<[u8]>::len).sum();
-        let mut state = self.state()?;
-        if !state.has_turn(number, len) || state.slots.room(number, len).is_err() {
-            self.await_room(len)?;
-            state = self.state()?;
+        if self.state()?.try_post(number, ours, pieces.clone(), read) {
+            return Ok(());
         }
-        state.post(number, ours, pieces, read);
+        self.await_room(pieces.clone().map(<[u8]>::len).sum())?;
+        self.state()?.post(number, ours, pieces, read);
         Ok(())
     }
 
@@ -372,9 +438,8 @@ impl Run<'_, '_> {
     /// All others have entered this call, so none reads slots of earlier ones, but where several threads are in calls.
     pub(super) fn met(&mut self) {
         let number = self.number;
-        if let Some(index) = self.slots
+        if let Some(state) = &mut self.state
             && !self.threads
-            && let Some(state) = self.held.short_calls.get(index)
         {
             state.slots.all_entered(number);
         }
@@ -391,6 +456,18 @@ impl Run<'_, '_> {
     #[inline]
     pub(super) fn await_post(&mut self, member: usize) -> Result<()> {
         let (number, ours) = (self.number, self.ours);
+        if self.slots()?.has_posted(member, number, ours) {
+            self.counts().arrivals += 1;
+            return Ok(());
+        }
+        self.await_other_post(member)
+    }
+
+    /// As [`Run::await_post`], where it is not there yet, or another one.
+    #[inline(never)]
+    fn await_other_post(&mut self, member: usize) -> Result<()> {
+        self.note()?;
+        let (number, ours) = (self.number, self.ours);
         let theirs = loop {
             match self.slots()?.watch(member, number) {
                 Look::Posted(theirs) => break theirs,
@@ -400,7 +477,7 @@ impl Run<'_, '_> {
             }
             self.turn(member, |slots| slots.look(member, number) != Look::Nothing)?;
         };
-        self.done.arrivals += 1;
+        self.counts().arrivals += 1;
         self.threads |= theirs.code & EARLIER != 0;
         let theirs = Post { code: theirs.code & !EARLIER, ..theirs };
         if theirs == ours { Ok(()) } else { Err(self.disagreement(member, theirs)) }
@@ -423,7 +500,7 @@ impl Run<'_, '_> {
         let (number, ours) = (self.number, self.ours);
         let (ago, code, known) =
             self.state().map_or((0, ours.code, None), |s| s.differs(member, number, ours, theirs));
-        let CallId { comm, sequence } = self.meta.call;
+        let CallId { comm, sequence } = self.call;
         let ago = u32::try_from(ago).unwrap_or(0);
         let call = CallId { comm, sequence: sequence.wrapping_sub(ago) };
         let from = self.world_rank(member);
@@ -438,15 +515,28 @@ impl Run<'_, '_> {
 
     /// Makes progress elsewhere, once, and answers a rank that asks what this call is.
     pub(super) fn progress(&mut self, peer: u32) -> Result<()> {
-        let (meta, deadline) = (self.meta, self.deadline.unwrap_or(self.held.deadline));
+        self.note()?;
+        let (meta, deadline) = (self.meta(), self.options.deadline.unwrap_or(self.held.deadline));
         let waiting = self.waiting.get_or_insert_with(|| Waiting::new(meta, deadline));
         self.held.engine.await_peer(waiting, peer)?;
-        if self.held.engine.arguments_requested(self.meta.call) {
+        if self.held.engine.arguments_requested(self.call) {
             let text = self.describe();
             self.held.engine.send_arguments(text);
         }
+        // Other threads' calls need the state while they have the lock.
+        self.put_back();
         self.held.yield_lock();
+        if let Some(index) = self.index {
+            self.state = Some(self.held.short_calls.take(index)?);
+        }
         Ok(())
+    }
+
+    #[inline]
+    fn put_back(&mut self) {
+        if let (Some(index), Some(state)) = (self.index, self.state.take()) {
+            self.held.short_calls.put_back(index, state);
+        }
     }
 
     pub(super) fn world_rank(&self, member: usize) -> u32 {
@@ -461,6 +551,7 @@ impl Run<'_, '_> {
         member: usize,
         mut ready: impl FnMut(&mut CallSlots) -> bool,
     ) -> Result<()> {
+        self.note()?;
         let (engine, turns) = (&self.held.engine, self.waiting.as_ref().map_or(0, Waiting::turns));
         if !engine.is_busy() && !engine.lazy && turns < SHORT_WAIT_TURNS {
             let before = turns * FLAG_SPINS;
@@ -482,5 +573,6 @@ impl Drop for Run<'_, '_> {
         if self.lent_to.is_some() {
             Wire::shut(self.held);
         }
+        self.put_back();
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn partials_bytes(ranks: usize) -> usize {
 /// The short calls of a world's communicators.
 #[derive(Debug, Default)]
 pub(in crate::comm) struct ShortCalls {
-    list: Vec<Option<ShortState>>,
+    list: Vec<Option<Box<ShortState>>>,
     /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
     /// The part of a long reduction that a rank folds for the root, or a piece of what it contributes to its own part in place.
@@ -68,6 +68,7 @@ impl Default for Calls {
 impl Calls {
     /// A call begins: gives it a number that never comes again, and the hash of all calls before it. All ranks see the same calls in
     /// the same order, so they give the same. Threads may post in another order than their calls began.
+    #[inline]
     fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, u64) {
         let low = u32::try_from(self.next & u64::from(u32::MAX)).unwrap_or(0);
         let ahead = sequence.wrapping_sub(low);
@@ -130,7 +131,7 @@ impl ShortCalls {
         }
         let (owner, crowded) = (Arc::new(()), slots.is_crowded());
         let (calls, alive) = (Calls::default(), Arc::downgrade(&owner));
-        let state = ShortState { slots, operations, calls, choices, owner: alive };
+        let state = Box::new(ShortState { slots, operations, calls, choices, owner: alive });
         let index = match self.list.iter().position(Option::is_none) {
             Some(index) => index,
             None => {
@@ -143,16 +144,30 @@ impl ShortCalls {
     }
 
     pub(super) fn get(&mut self, index: usize) -> Option<&mut ShortState> {
-        self.list.get_mut(index)?.as_mut()
+        self.list.get_mut(index)?.as_deref_mut()
     }
 
-    /// As [`ShortCalls::get`].
+    /// Takes a communicator's out, for a call, which [puts it back](ShortCalls::put_back) before other threads have the lock.
     ///
     /// # Errors
     /// When it is gone.
-    pub(super) fn state(&mut self, index: usize) -> Result<&mut ShortState> {
-        self.get(index).ok_or_else(|| Error::new(ErrorKind::Aborted, "the communicator's slots are gone"))
+    #[inline]
+    pub(super) fn take(&mut self, index: usize) -> Result<Box<ShortState>> {
+        self.list.get_mut(index).and_then(Option::take).ok_or_else(gone)
     }
+
+    #[inline]
+    pub(super) fn put_back(&mut self, index: usize, state: Box<ShortState>) {
+        if let Some(place @ None) = self.list.get_mut(index) {
+            *place = Some(state);
+        }
+    }
+}
+
+/// A communicator has no slots any more.
+#[cold]
+pub(super) fn gone() -> Error {
+    Error::new(ErrorKind::Aborted, "the communicator's slots are gone")
 }
 
 impl ShortState {
@@ -167,12 +182,24 @@ impl ShortState {
     }
 
     /// As [`Calls::enter`].
+    #[inline]
     pub(super) fn enter(&mut self, sequence: u32, code: u8, hash: u64) -> (u64, u64) {
         self.calls.enter(sequence, code, hash)
     }
 
-    /// Shows `post` and these pieces, one behind the other, in call `number`; `read`: others are to look.
+    /// As [`ShortState::post`], of what lies in the call's own slot, if that can be written; no other thread of ours is in a call. Returns whether it has posted.
     #[inline]
+    pub(super) fn try_post<'p>(
+        &mut self,
+        number: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+        read: bool,
+    ) -> bool {
+        self.calls.inside.len() <= 1 && self.slots.try_post(number, post, pieces, read)
+    }
+
+    /// Shows `post` and these pieces, one behind the other, in call `number`; `read`: others are to look.
     pub(super) fn post<'p>(
         &mut self,
         number: u64,
@@ -210,6 +237,7 @@ impl ShortState {
         }
     }
 
+    #[inline]
     pub(super) fn leave(&mut self, number: u64) {
         self.slots.ended(number);
         let next = self.calls.leave(number);

@@ -290,6 +290,6 @@ impl Run<'_, '_> {
         let (mine, size) = (self.rank(), element.size().max(1));
         let how =
             format!("elements from rank {member} to rank {mine}: {} and {}", told / size, expected / size);
-        self.held.engine.mismatch(self.world_rank(member), self.meta.call, self.meta.code, &how)
+        self.held.engine.mismatch(self.world_rank(member), self.call, self.ours.code, &how)
     }
 }

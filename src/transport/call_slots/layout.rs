@@ -63,58 +63,62 @@ const _: () =
 
 /// Which slots calls use in turn. The same at all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// Members share cores.
-    Short,
-    /// Each has a core of its own, or the members have not agreed on whether they share any.
-    Long,
+pub(super) struct Layout {
+    /// Offset of the first one.
+    first: usize,
+    /// Bytes from one to the next.
+    stride: usize,
+    /// How many there are: a power of two.
+    slots: usize,
+    /// The longest post, in bytes, that one holds.
+    holds: usize,
 }
+
+/// Members share cores.
+const SHORT: Layout =
+    Layout { first: FIRST_SHORT, stride: SHORT_SLOT_BYTES, slots: SHORT_SLOTS, holds: MAX_SHORT_BYTES };
+/// Each has a core of its own, or the members have not agreed on whether they share any.
+const LONG: Layout = Layout {
+    first: first_long(SHORT_SLOTS),
+    stride: LONG_SLOT_BYTES,
+    slots: LONG_SLOTS,
+    holds: MAX_POST_BYTES,
+};
 
 impl Layout {
     pub(super) fn new(crowded: bool) -> Self {
-        if crowded { Self::Short } else { Self::Long }
+        if crowded { SHORT } else { LONG }
     }
 
     /// How many there are.
     #[inline]
     pub(super) fn slots(self) -> usize {
-        match self {
-            Self::Short => SHORT_SLOTS,
-            Self::Long => LONG_SLOTS,
-        }
+        self.slots
     }
 
     /// The longest post, in bytes, that one holds.
     #[inline]
     pub(super) fn holds(self) -> usize {
-        match self {
-            Self::Short => MAX_SHORT_BYTES,
-            Self::Long => MAX_POST_BYTES,
-        }
+        self.holds
+    }
+
+    /// Whether a call's own slot is a long one.
+    pub(super) fn is_long(self) -> bool {
+        self == LONG
     }
 
     /// Which one call `sequence` uses: below [`SHORT_SLOTS`].
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "below SHORT_SLOTS")]
     pub(super) fn turn(self, sequence: u64) -> usize {
-        match self {
-            Self::Short => short_turn(sequence),
-            Self::Long => long_turn(sequence),
-        }
+        sequence as usize & (self.slots - 1)
     }
 
     /// Its offset.
     #[inline]
     pub(super) fn slot(self, sequence: u64) -> usize {
-        match self {
-            Self::Short => FIRST_SHORT + short_turn(sequence) * SHORT_SLOT_BYTES,
-            Self::Long => long_slot(sequence),
-        }
+        self.first + self.turn(sequence) * self.stride
     }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "below SHORT_SLOTS")]
-fn short_turn(sequence: u64) -> usize {
-    (sequence % SHORT_SLOTS as u64) as usize
 }
 
 /// Which long slot call `sequence` uses, if it uses one.
@@ -136,5 +140,5 @@ pub(super) fn part(sequence: u64) -> usize {
 /// Offsets of all slots.
 pub(super) fn all() -> impl Iterator<Item = usize> {
     let of = |layout: Layout| (0..layout.slots() as u64).map(move |sequence| layout.slot(sequence));
-    of(Layout::Short).chain(of(Layout::Long))
+    of(SHORT).chain(of(LONG))
 }

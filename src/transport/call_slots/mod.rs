@@ -107,6 +107,16 @@ pub(super) struct MemberArea {
     generation: u64,
 }
 
+/// A post of ours in wide memory.
+#[derive(Clone, Debug, Default)]
+struct WidePost {
+    /// Number + 1 of its call, until which other members may still read it.
+    until: u64,
+    bytes: Range<usize>,
+    /// Whether it lies in the wide memory of the other member, of two.
+    swapped: bool,
+}
+
 /// The slots of one communicator, for its calls; see the top of the file.
 pub(crate) struct CallSlots {
     /// By rank in the communicator.
@@ -121,10 +131,12 @@ pub(crate) struct CallSlots {
     passed: u64,
     /// All members have wide memory.
     wide: bool,
-    /// By slot: where its post lies in wide memory.
-    in_wide: [Range<usize>; SHORT_SLOTS],
-    /// By slot: whether that is the wide memory of the other member, of two.
-    in_swapped: [bool; SHORT_SLOTS],
+    /// By slot: the last post of it that lay in wide memory.
+    in_wide: [WidePost; SHORT_SLOTS],
+    /// Number + 1 of the last call with such a post; 0: there was none.
+    last_wide: u64,
+    /// The longest post, in bytes, that lies in the call's own slot.
+    narrow: usize,
     /// Of two members: whether each posts in the other's wide memory, as [`CallSlots::ended`] says. The same at both in each call.
     swapped: bool,
     /// Whether it was ever so.
@@ -209,8 +221,10 @@ impl CallSlots {
     ) -> Self {
         let (cores, wide) = (Cores::default(), areas.iter().all(|area| area.wide.is_some()));
         let (posted, in_long, way) = ([0; SHORT_SLOTS], [0; LONG_SLOTS], Way::default());
-        let (in_wide, long) = ([const { 0..0 }; SHORT_SLOTS], long_copy_bytes(areas.len()));
+        let (in_wide, long) = (std::array::from_fn(|_| WidePost::default()), long_copy_bytes(areas.len()));
         let layout = Layout::new(pauses.crowded);
+        let few = pauses.spins && areas.len() <= MAX_NARROW_RANKS;
+        let narrow = if few && areas[mine].wide.is_some() { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
         Self {
             areas,
             mine,
@@ -220,7 +234,8 @@ impl CallSlots {
             passed: 0,
             wide,
             in_wide,
-            in_swapped: [false; SHORT_SLOTS],
+            last_wide: 0,
+            narrow,
             swapped: false,
             was_swapped: false,
             entered: 0,
@@ -350,7 +365,7 @@ impl CallSlots {
     /// When it is longer than a member's share of [`MAX_POST_BYTES`] bytes can be, or that post was shorter.
     pub(crate) fn share(&mut self, sequence: u64, part: &[u8]) {
         assert!(part.len() <= MAX_PART_BYTES, "a part of {} bytes", part.len());
-        let (area, is_long) = (&self.areas[self.mine], self.layout == Layout::Long);
+        let (area, is_long) = (&self.areas[self.mine], self.layout.is_long());
         assert!(is_long || self.in_long[long_turn(sequence)] == sequence + 1, "a part without a long slot");
         // SAFETY: the long slot has MAX_PART_BYTES for it, and our post of this call has taken it (asserted). No member reads them: all have passed the call
         // that they were of (`room`, before the post), and the flag does not name this one yet.

@@ -2,8 +2,8 @@
 
 use super::layout::{BYTES, long_slot, long_turn};
 use super::{
-    CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_NARROW_RANKS, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, PAST,
-    Post, WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, flag,
+    CallSlots, FLAG, HASH, MAX_NARROW_BYTES, MAX_POST_BYTES, MAX_WIDE_POST_BYTES, MemberArea, PAST, Post,
+    WANTED, WIDE_ALIGN_BYTES, WIDE_BYTES, WidePost, flag,
 };
 use crate::memory::Stores;
 use crate::memory::words::{AtomicU64, Ordering};
@@ -101,6 +101,27 @@ impl CallSlots {
         if slot(FLAG) & (IS_WIDE | IS_LENT) == 0 { 0 } else { slot(ENTERED) }
     }
 
+    /// As [`CallSlots::post`], of what lies in the call's own slot, if there is known to be room. Returns whether it has posted.
+    #[inline]
+    pub(crate) fn try_post<'p>(
+        &mut self,
+        sequence: u64,
+        post: Post,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+        read: bool,
+    ) -> bool {
+        let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
+        let turn = self.layout.turn(sequence);
+        if len > self.narrow.min(self.layout.holds()) || self.posted[turn] > self.passed {
+            return false;
+        }
+        let own = self.layout.slot(sequence);
+        self.write(own, pieces, len);
+        self.show(own, sequence, post, 0);
+        self.posted[turn] = if read { sequence + 1 } else { 0 };
+        true
+    }
+
     /// Posts `post` and the concatenated `pieces` in call `sequence`. The caller has found [room](CallSlots::room) for as many bytes. `read`: other
     /// members read the post, so the slot is not written again before they have passed the call.
     ///
@@ -116,13 +137,13 @@ impl CallSlots {
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         let turn = self.layout.turn(sequence);
-        (self.posted[turn], self.in_wide[turn]) = (0, 0..0);
+        self.posted[turn] = 0;
         let until_passed = if read { sequence + 1 } else { 0 };
         if len > self.layout.holds() {
             self.in_long[long_turn(sequence)] = until_passed;
         }
         if self.is_wide(len) {
-            self.post_wide(sequence, post, pieces, len);
+            self.post_wide(sequence, post, pieces, (len, until_passed));
         } else {
             self.post_narrow(sequence, post, pieces, len);
         }
@@ -130,28 +151,27 @@ impl CallSlots {
     }
 
     /// As [`CallSlots::post`], of `len` bytes in the call's own slot, or in a long one.
-    #[inline]
-    fn post_narrow<'p>(
-        &mut self,
-        sequence: u64,
-        post: Post,
-        pieces: impl Iterator<Item = &'p [u8]>,
-        len: usize,
-    ) {
+    fn post_narrow<'p>(&self, sequence: u64, post: Post, pieces: impl Iterator<Item = &'p [u8]>, len: usize) {
         assert!(len <= MAX_POST_BYTES, "a post of {len} bytes");
         let own = self.layout.slot(sequence);
         let (slot, how) =
             if len > self.layout.holds() { (long_slot(sequence), IS_IN_LONG) } else { (own, 0) };
+        self.write(slot, pieces, len);
+        self.show(own, sequence, post, how);
+    }
+
+    /// Writes these pieces, of `len` bytes, to our slot at this offset, which can be written and holds as many.
+    #[inline]
+    fn write<'p>(&self, slot: usize, pieces: impl Iterator<Item = &'p [u8]>, len: usize) {
         let (area, mut at) = (&self.areas[self.mine], slot + BYTES);
         let end = at + len;
         for piece in pieces {
             assert!(piece.len() <= end - at, "more bytes than were counted");
-            // SAFETY: the slot has room for `len` bytes, which the pieces are (asserted). No member reads these bytes: all have passed the call that they were of
-            // (`room`), and the flag does not name this one yet.
+            // SAFETY: the slot has room for `len` bytes (both callers compare), which the pieces are (asserted). No member reads these bytes: all have passed the call
+            // that they were of (`room`, `try_post`), and the flag does not name this one yet.
             unsafe { area.memory.write(at, piece.as_ptr(), piece.len()) };
             at += piece.len();
         }
-        self.show(own, sequence, post, how);
     }
 
     /// As [`CallSlots::post`], of `len` bytes in wide memory.
@@ -160,12 +180,13 @@ impl CallSlots {
         sequence: u64,
         post: Post,
         pieces: impl Iterator<Item = &'p [u8]>,
-        len: usize,
+        (len, until): (usize, u64),
     ) {
         assert!(len <= MAX_WIDE_POST_BYTES, "a post of {len} bytes");
         let Some(first) = self.gap(len) else { panic!("no room for a post of {len} bytes") };
         let (turn, swapped) = (self.layout.turn(sequence), self.swapped);
-        (self.in_wide[turn], self.in_swapped[turn]) = (first..first + len, swapped);
+        self.in_wide[turn] = WidePost { until, bytes: first..first + len, swapped };
+        self.last_wide = sequence + 1;
         let target = if swapped { 1 - self.mine } else { self.mine };
         let told = first as u64 | if swapped { IS_SWAPPED } else { 0 };
         self.next = (first + len).next_multiple_of(WIDE_ALIGN_BYTES);
@@ -205,9 +226,7 @@ impl CallSlots {
     /// Whether a post of `len` bytes lies in wide memory.
     #[inline]
     pub(crate) fn is_wide(&self, len: usize) -> bool {
-        let few = self.pauses.spins && self.areas.len() <= MAX_NARROW_RANKS;
-        let narrow = if few { MAX_NARROW_BYTES } else { MAX_POST_BYTES };
-        len > narrow && self.areas[self.mine].wide.is_some()
+        len > self.narrow && self.areas[self.mine].wide.is_some()
     }
 
     /// A place in wide memory for `len` bytes, of which no member may still read some: where each rank has a core of its own the next one behind the last post, as in a ring
@@ -223,12 +242,15 @@ impl CallSlots {
     /// The first such place from `first` on that ends by `end`.
     fn gap_between(&self, mut first: usize, end: usize, len: usize) -> Option<usize> {
         while first + len <= end {
-            let slots = self.posted.iter().zip(&self.in_wide).zip(&self.in_swapped).take(self.layout.slots());
-            let taken = slots
-                .filter(|(_, swapped)| **swapped == self.swapped)
-                .find(|((posted, at), _)| **posted > self.passed && at.start < first + len && first < at.end);
-            let Some(((_, at), _)) = taken else { return Some(first) };
-            first = at.end.next_multiple_of(WIDE_ALIGN_BYTES);
+            let taken = self.in_wide[..self.layout.slots()].iter().find(|post| {
+                let at = &post.bytes;
+                post.until > self.passed
+                    && post.swapped == self.swapped
+                    && at.start < first + len
+                    && first < at.end
+            });
+            let Some(post) = taken else { return Some(first) };
+            first = post.bytes.end.next_multiple_of(WIDE_ALIGN_BYTES);
         }
         None
     }
@@ -241,8 +263,7 @@ impl CallSlots {
         word(EXTENT).store(lent.at, Ordering::Relaxed);
         word(ENTERED).store(self.entered, Ordering::Relaxed);
         self.show(self.layout.slot(sequence), sequence, post, IS_LENT);
-        let turn = self.layout.turn(sequence);
-        (self.posted[turn], self.in_wide[turn]) = (sequence + 1, 0..0);
+        self.posted[self.layout.turn(sequence)] = sequence + 1;
     }
 
     /// Prefetches the flag of `member` in call `sequence`, and the first bytes of `part` of its post, while others are read. Nothing where ranks share
@@ -303,10 +324,9 @@ impl CallSlots {
     #[inline]
     pub(crate) fn take(&self, member: usize, sequence: u64, post: Post, at: usize, out: &mut [u8]) -> bool {
         let (area, own) = (&self.areas[member], self.layout.slot(sequence));
-        let is = |word, value| area.count(own + word).load(Ordering::Relaxed) == value;
         // Acquire: the bytes were written before.
         let seen = area.count(own + FLAG).load(Ordering::Acquire);
-        if seen & !IS_IN_LONG != flag(sequence, post.code) || !is(HASH, post.hash) || !is(PAST, post.past) {
+        if seen & !IS_IN_LONG != flag(sequence, post.code) || !self.is_of(area, own, post) {
             return false;
         }
         let (slot, holds) = self.bytes_of((own, sequence), seen);
@@ -317,6 +337,22 @@ impl CallSlots {
         // have passed this call; should it, we read other ones.
         unsafe { area.memory.read(slot + BYTES + at, out.as_mut_ptr(), out.len()) };
         true
+    }
+
+    /// Whether `member` has posted this in call `sequence`.
+    #[inline]
+    pub(crate) fn has_posted(&self, member: usize, sequence: u64, post: Post) -> bool {
+        let (area, own) = (&self.areas[member], self.layout.slot(sequence));
+        // Acquire: the bytes were written before.
+        let seen = area.count(own + FLAG).load(Ordering::Acquire);
+        seen & !(IS_IN_LONG | IS_WIDE | IS_LENT) == flag(sequence, post.code) && self.is_of(area, own, post)
+    }
+
+    /// Whether the slot at `own` has the hashes of `post`.
+    #[inline]
+    fn is_of(&self, area: &MemberArea, own: usize, post: Post) -> bool {
+        let is = |word, value| area.count(own + word).load(Ordering::Relaxed) == value;
+        is(HASH, post.hash) && is(PAST, post.past)
     }
 
     /// Which slot holds the bytes of a post with this flag in call `sequence`, whose own slot is `own`, and how many it holds.
@@ -337,12 +373,14 @@ impl CallSlots {
     /// This rank has ended call `sequence`, or a step of it: it reads nothing more of it. Where both of two members have posted in wide memory, each has read all of the other's post then,
     /// and posts where that lies from the next call on: what a core has read lately it writes sooner than what another core has (docs/design.md, "Wide posts"). Both see the same two
     /// posts, so both swap after the same call. A wide post waits until its member has ended all earlier calls (`ShortState::has_turn`), so what it overwrites has been read.
+    #[inline]
     pub(crate) fn ended(&mut self, sequence: u64) {
-        let turn = self.layout.turn(sequence);
-        let two = self.wide && self.areas.len() == 2;
-        if !two || self.in_wide[turn].is_empty() || self.posted[turn] != sequence + 1 {
-            return;
+        if self.last_wide == sequence + 1 && self.wide && self.areas.len() == 2 {
+            self.swap_if_both_posted(sequence);
         }
+    }
+
+    fn swap_if_both_posted(&mut self, sequence: u64) {
         let other = 1 - self.mine;
         // Acquire: its post was written before. It is there if it is a wide one of the same call, as this rank has read it then. (In different calls, as of two ranks that both take
         // themselves for the root, neither reads.)

@@ -216,7 +216,7 @@ fn posts_cycle_through_wide_memory() {
             writer.post(sequence, POST, once(&vec![7; len]), true);
             reader.pass(sequence + 1);
             writer.all_entered(sequence + 1);
-            writer.in_wide[writer.layout.turn(sequence)].start
+            writer.in_wide[writer.layout.turn(sequence)].bytes.start
         };
         calls.map(one).collect()
     };
@@ -258,8 +258,13 @@ fn members_post_where_they_have_read() {
             assert_eq!(slots.room(sequence, posted.len()), Ok(()));
             slots.post(sequence, POST, once(&posted), posts[member]);
             let place = slots.in_wide[slots.layout.turn(sequence)].clone();
-            let read = last[1 - member].filter(|start| !place.is_empty() && start + len <= WIDE_BYTES);
-            assert!(read.is_none_or(|start| place.start == start), "call {sequence}: it is at {place:?}");
+            let is_wide = place.until == sequence + 1;
+            assert_eq!(is_wide, slots.is_wide(posted.len()), "call {sequence}");
+            let read = last[1 - member].filter(|start| is_wide && start + len <= WIDE_BYTES);
+            assert!(
+                read.is_none_or(|start| place.bytes.start == start),
+                "call {sequence}: it is at {place:?}"
+            );
         }
         for member in 0..2 {
             let mut out = vec![0; if posts[1 - member] { len } else { 0 }];
@@ -272,7 +277,8 @@ fn members_post_where_they_have_read() {
         last = [None; 2];
         if posts == both && members[0].is_wide(len) {
             swapped = !swapped;
-            last = members.each_ref().map(|slots| Some(slots.in_wide[slots.layout.turn(sequence)].start));
+            last =
+                members.each_ref().map(|slots| Some(slots.in_wide[slots.layout.turn(sequence)].bytes.start));
         }
     }
     // In different calls neither reads.
@@ -298,7 +304,39 @@ fn a_post_finds_room_behind_unread_ones() {
         assert_eq!(writer.room(sequence, len), Ok(()));
         writer.post(sequence, POST, once(&vec![7; len]), true);
     }
-    assert_eq!(writer.in_wide[1].start, WIDE_BYTES / 2);
+    assert_eq!(writer.in_wide[1].bytes.start, WIDE_BYTES / 2);
+}
+
+/// In one go only what the call's own slot holds is posted, and only where that is known to have been read.
+#[test]
+fn what_fits_its_slot_is_posted_at_once() {
+    for crowded in [false, true] {
+        let mut pools = two();
+        let [mut reader, mut writer] = open(&mut pools);
+        if crowded {
+            [&mut reader, &mut writer].map(|slots| slots.layout = Layout::new(true));
+        }
+        let most = MAX_NARROW_BYTES.min(writer.layout.holds());
+        assert!(!writer.try_post(0, POST, once(&vec![7; most + 1]), true), "it lies elsewhere");
+        assert_eq!(writer.posted[0], 0);
+        let slots = writer.layout.slots() as u64;
+        for sequence in 0..slots {
+            let bytes = vec![sequence.to_le_bytes()[0]; most];
+            assert!(writer.try_post(sequence, POST, once(&bytes), true));
+            let mut out = vec![9; most];
+            assert!(reader.take(0, sequence, POST, 0, &mut out) && out == bytes);
+            assert!(reader.has_posted(0, sequence, POST));
+            assert!(!reader.has_posted(0, sequence, Post { past: 99, ..POST }));
+            assert!(!reader.has_posted(0, sequence + 1, POST));
+        }
+        assert!(!writer.try_post(slots, POST, once(&[]), true), "the first one may still be read");
+        reader.pass(1);
+        assert!(!writer.try_post(slots, POST, once(&[]), true), "it has not asked");
+        assert_eq!(writer.room(slots, 0), Ok(()));
+        assert!(writer.try_post(slots, POST, once(&[]), false));
+        writer.all_entered(slots);
+        assert!(writer.try_post(2 * slots, POST, once(&[]), true), "no other member reads the one before");
+    }
 }
 
 /// In one go only what is there, is the same call and lies in its slot.
