@@ -1,10 +1,13 @@
 //! What is known of an operator on a type before it folds.
 
 use super::types::Element;
+use std::any::TypeId;
 
 /// What is known of an operator on a type, found out when its reducer is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
+    /// The type that it is for, if that is known when the program is compiled.
+    pub(super) of: Option<TypeId>,
     /// Its elements as ranks compare them, with their bytes.
     pub(super) element: Element,
     /// The name of their type.
@@ -13,6 +16,8 @@ pub(super) struct Facts {
     pub(super) commutative: bool,
     pub(super) exact: bool,
     pub(super) is_raw: bool,
+    /// It is the library's own, which does not panic.
+    pub(super) is_built_in: bool,
     /// A fingerprint of type and operator.
     pub(super) hash: u64,
 }
@@ -72,12 +77,14 @@ mod tests {
     fn whole_elements_are_counted_of_any_size() {
         for size in [1, 2, 3, 8, 12, 16, 24] {
             let facts = |size| Facts {
+                of: None,
                 element: Element::of_size(size),
                 kind: "",
                 name: OperatorName::default(),
                 commutative: true,
                 exact: true,
                 is_raw: true,
+                is_built_in: false,
                 hash: 0,
             };
             for bytes in 0..100 {

@@ -66,12 +66,14 @@ impl Reducer {
         let order = if commutative { "commutative" } else { "ordered" };
         let hash = fnv1a(format!("raw/{size}/{align}/{order}/{name}").as_bytes());
         let facts = Facts {
+            of: None,
             element: Element::of_size(size),
             kind: "raw elements",
             name: OperatorName::new(&name),
             commutative,
             exact: false,
             is_raw: true,
+            is_built_in: false,
             hash,
         };
         Ok(Self(Held::Made(Arc::new(Raw { name, element, facts, function: f }))))

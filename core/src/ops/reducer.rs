@@ -180,8 +180,20 @@ impl Reducer {
         if target.is_empty() {
             return Ok(());
         }
+        if kernel.facts().is_built_in {
+            kernel.reduce(target, source, side);
+            return Ok(());
+        }
         let run = || kernel.reduce(target, source, side);
         catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(kernel.name(), panic))
+    }
+
+    /// Why it is not taken for elements of type `T`.
+    #[cold]
+    fn not_for<T: Pod>(&self) -> Error {
+        let (mine, theirs) = (types::type_name::<T>(), self.type_name());
+        let e = argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name()));
+        if mine == "u8" { e.help("pass its on_bytes() to reduce slices of bytes") } else { e }
     }
 
     /// Why operands of so many bytes cannot be combined.
@@ -252,12 +264,7 @@ impl<T: Pod, F: Fn(T, T) -> T + Send + Sync + 'static> IntoReducer<T> for User<F
 
 impl<T: Pod> IntoReducer<T> for Reducer {
     fn into_reducer(self) -> Result<Reducer> {
-        let (mine, theirs) = (types::type_name::<T>(), self.type_name());
-        if (mine, size_of::<T>()) == (theirs, self.element()) {
-            return Ok(self);
-        }
-        let e = argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name()));
-        Err(if mine == "u8" { e.help("pass its on_bytes() to reduce slices of bytes") } else { e })
+        if self.facts().of == Some(TypeId::of::<T>()) { Ok(self) } else { Err(self.not_for::<T>()) }
     }
 }
 
@@ -326,12 +333,14 @@ impl<T: Pod, O: Operator<T> + 'static> Typed<T, O> {
         let rounds = ["sum", "prod"].contains(&name)
             && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
         let facts = Facts {
+            of: Some(TypeId::of::<T>()),
             element: Element::of::<T>(),
             kind,
             name: OperatorName::new(name),
             commutative,
             exact: origin == "built in" && !rounds,
             is_raw: false,
+            is_built_in: origin == "built in",
             hash: fnv1a(text.as_bytes()),
         };
         Self { operator, facts, types: PhantomData }
