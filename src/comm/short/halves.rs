@@ -8,6 +8,7 @@ use super::pieces::PIECE_BYTES;
 use super::run::{Readers, Run};
 use crate::error::Result;
 use crate::ops::Reducer;
+use crate::transport::Lent;
 use crate::transport::call_slots::MAX_POST_BYTES;
 use std::ops::Range;
 
@@ -63,9 +64,13 @@ impl Run<'_, '_> {
         // Each piece takes two steps, unless the first has done all.
         self.reserve(2 * pieces.len() - 1);
         // What one of two ranks posts the other one copies once, and both write where they have read; what is lent the program writes next in memory that the other has read.
-        let posts = recv.len() <= MAX_POSTED_BYTES && self.attach.is_none() && self.slots()?.is_apart();
+        let posts = recv.len() <= MAX_POSTED_BYTES && self.slots()?.is_apart();
         // Half of a result that cannot be lent may be more than a post can be.
-        let lends = !posts && (pieces.len() == 1 || self.lent(recv)?.is_some());
+        let lends = match posts {
+            // By address, where that is tried.
+            true => self.lent(send.unwrap_or(recv))?.is_some_and(Lent::is_unmapped),
+            false => pieces.len() == 1 || self.lent(recv)?.is_some(),
+        };
         for (i, piece) in pieces.enumerate() {
             if i > 0 {
                 self.step()?;
