@@ -129,13 +129,16 @@ impl Recorder {
     /// Records two events of now, which are nowhere, with one look at the clock.
     #[inline(always)]
     pub(super) fn add_both(&mut self, [first, second]: [EventKind; 2], label: &Label) {
-        let ticks = if self.slots.is_empty() { self.ticks.now() } else { Ticks::counter() };
+        let (ring, ticks) = match self.slots.is_empty() {
+            false => (&mut self.slots, Ticks::counter()),
+            true if self.clocked.is_empty() => return,
+            true => (&mut self.clocked, self.ticks.now()),
+        };
         for kind in [first, second] {
-            let ring = if self.slots.is_empty() { &mut self.clocked } else { &mut self.slots };
             if let Some(slot) = ring.get_mut(self.count & self.mask) {
                 *slot = Recorded { label: *label, ticks, at: At::NOWHERE, kind };
             }
-            self.commit();
+            self.count = self.count.wrapping_add(1);
         }
     }
 
@@ -214,9 +217,25 @@ mod tests {
     }
 
     #[test]
+    fn two_events_of_one_time_stand_one_behind_the_other() {
+        for clock in [Clock::default(), Clock::group(1).remove(0)] {
+            let mut ring = Recorder::new(Some(3), 2, clock.ticks());
+            for sequence in 0..5 {
+                let label = Label::new(1, &CallId { comm: 9, sequence });
+                ring.add_both([EventKind::Enter, EventKind::Leave], &label);
+            }
+            let kept: Vec<_> = ring.kept().map(|e| (e.kind, e.label.call().sequence)).collect();
+            assert_eq!(kept, [(EventKind::Leave, 3), (EventKind::Enter, 4), (EventKind::Leave, 4)]);
+            let times: Vec<_> = ring.kept().map(|e| e.ticks).collect();
+            assert_eq!((times[1], ring.lost()), (times[2], 7));
+        }
+    }
+
+    #[test]
     fn without_room_nothing_is_recorded() {
         let mut ring = recorder(0);
         ring.add(EventKind::Put, &Label::default(), At::NOWHERE);
+        ring.add_both([EventKind::Enter, EventKind::Leave], &Label::default());
         assert_eq!((ring.kept().count(), ring.lost()), (0, 0));
     }
 

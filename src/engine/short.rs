@@ -28,8 +28,9 @@ impl Engine {
         status.entered = Mark { code: meta.code, call: meta.call };
         status.hash = meta.hash;
         self.core.recorder.add(EventKind::Enter, &Label::new(meta.code, &meta.call), At::NOWHERE);
-        let begun = self.core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
-        if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
+        let is_turn = self.core.short_log.next_is_multiple_of(REMEMBERED_CALLS);
+        self.core.short_log.add(meta.call, meta.code, meta.hash, arguments);
+        if is_turn || self.is_busy() {
             self.step(&mut Waiting::new(*meta, FOR_EVER))?;
         }
         Ok(began_at)
@@ -64,15 +65,17 @@ impl Engine {
     /// When the world has ended.
     #[inline]
     pub(crate) fn pass_short(&mut self, meta: &Meta, arguments: ShortArguments) -> Result<()> {
+        if self.core.short_log.next_is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
+            let began = self.enter_short(meta, arguments)?;
+            self.leave_short(meta, began);
+            return Ok(());
+        }
         let core = &mut self.core;
         let mark = Mark { code: meta.code, call: meta.call };
         (core.status.entered, core.status.completed, core.status.hash) = (mark, mark, meta.hash);
         core.recorder.add_both([EventKind::Enter, EventKind::Leave], &Label::new(meta.code, &meta.call));
         core.counts.completes(meta.rounds);
-        let begun = core.short_log.begin(meta.call, meta.code, meta.hash, arguments);
-        if begun.is_multiple_of(REMEMBERED_CALLS) || self.is_busy() {
-            self.step(&mut Waiting::new(*meta, FOR_EVER))?;
-        }
+        core.short_log.add(meta.call, meta.code, meta.hash, arguments);
         Ok(())
     }
 

@@ -58,11 +58,16 @@ impl Default for ShortLog {
 }
 
 impl ShortLog {
-    /// A call begins. Returns how many have begun.
-    pub(super) fn begin(&mut self, call: CallId, code: u8, hash: u64, arguments: ShortArguments) -> usize {
+    /// Adds a call, which has begun or is completed.
+    pub(super) fn add(&mut self, call: CallId, code: u8, hash: u64, arguments: ShortArguments) {
         self.list[self.begun % REMEMBERED_CALLS] = ShortCall { call, code, hash, arguments };
         self.begun = self.begun.wrapping_add(1);
-        self.begun
+    }
+
+    /// Whether the next call's number among those that were added, from 1 on, is a multiple of this.
+    #[inline]
+    pub(super) fn next_is_multiple_of(&self, calls: usize) -> bool {
+        self.begun.wrapping_add(1).is_multiple_of(calls)
     }
 
     /// Operation and hash of a call, if it was one of ours.

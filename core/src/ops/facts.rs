@@ -16,7 +16,7 @@ pub(super) struct Facts {
     pub(super) commutative: bool,
     pub(super) exact: bool,
     pub(super) is_raw: bool,
-    /// It is the library's own, which does not panic.
+    /// Operator and type are the library's own, which do not panic.
     pub(super) is_built_in: bool,
     /// A fingerprint of type and operator.
     pub(super) hash: u64,
@@ -34,6 +34,7 @@ impl Facts {
 
 /// The beginning of an operator's name, its first byte lowest; without one it is 0. (A number: bytes that are stored one by one
 /// and read together right afterwards stall the processor.)
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperatorName(u128);
 

@@ -138,6 +138,7 @@ impl Reducer {
     }
 
     /// The beginning of its name, which is quickly copied.
+    #[doc(hidden)]
     #[inline]
     pub fn brief_name(&self) -> OperatorName {
         self.facts().name
@@ -193,7 +194,11 @@ impl Reducer {
     fn not_for<T: Pod>(&self) -> Error {
         let (mine, theirs) = (types::type_name::<T>(), self.type_name());
         let e = argument(format!("the operator {} is for {theirs}, the elements are {mine}", self.name()));
-        if mine == "u8" { e.help("pass its on_bytes() to reduce slices of bytes") } else { e }
+        match mine {
+            "u8" => e.help("pass its on_bytes() to reduce slices of bytes"),
+            _ if mine == theirs => e.help("these are two types of one name"),
+            _ => e,
+        }
     }
 
     /// Why operands of so many bytes cannot be combined.
@@ -332,15 +337,18 @@ impl<T: Pod, O: Operator<T> + 'static> Typed<T, O> {
         );
         let rounds = ["sum", "prod"].contains(&name)
             && ["f16", "bf16", "f32", "f64", "complex-f32", "complex-f64"].contains(&kind);
+        let element = Element::of::<T>();
+        // A program may define the library's operators on types of its own.
+        let is_built_in = types::is_built_in::<O>() && element.is_in_table();
         let facts = Facts {
             of: Some(TypeId::of::<T>()),
-            element: Element::of::<T>(),
+            element,
             kind,
             name: OperatorName::new(name),
             commutative,
-            exact: origin == "built in" && !rounds,
+            exact: is_built_in && !rounds,
             is_raw: false,
-            is_built_in: origin == "built in",
+            is_built_in,
             hash: fnv1a(text.as_bytes()),
         };
         Self { operator, facts, types: PhantomData }
@@ -469,6 +477,33 @@ mod tests {
         assert_eq!(here(), first);
         assert_eq!(std::thread::spawn(here).join().unwrap(), first);
         assert_ne!(first[0], first[1], "another type");
+        let twice = [0, 1].map(|_| kept(&Reducer::kept::<u16, _>(builtin::Sum)).map(<*const ()>::addr));
+        assert_eq!(twice, [first[0]; 2]);
+    }
+
+    /// An element that the table does not have.
+    type Own = [u8; 3];
+
+    impl Operator<Own> for builtin::Sum {
+        fn combine(&self, _left: Own, _right: Own) -> Own {
+            panic!("no sum of these")
+        }
+
+        fn commutative(&self) -> bool {
+            true
+        }
+
+        fn name(&self) -> &str {
+            "own sum"
+        }
+    }
+
+    #[test]
+    fn the_librarys_operators_on_types_of_others_are_theirs() {
+        let sum = Reducer::kept::<Own, _>(builtin::Sum);
+        assert!(!sum.exact());
+        let error = sum.reduce(&mut [1; 3], &[2; 3], Side::SourceLeft).unwrap_err();
+        assert!(error.message().contains("own sum panicked: no sum of these"), "{error}");
     }
 
     #[test]

@@ -144,6 +144,11 @@ impl Element {
         Self { kind: None, size }
     }
 
+    /// Whether its type is in the table.
+    pub(super) const fn is_in_table(self) -> bool {
+        self.kind.is_some()
+    }
+
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         self.size

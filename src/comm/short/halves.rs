@@ -1,6 +1,6 @@
 //! The allreduce of two ranks out of long vectors: each folds one half for both (a reduce-scatter), then reads the other half of the result (an
 //! allgather), as Rabenseifner's algorithm does for two ranks (Thakur, Rabenseifner, Gropp 2005). As much is copied as if each folded everything, and
-//! half as much is folded. What is posted goes piece by piece. Where both ranks lend their vectors, these are one piece: as nothing is copied for the other to read, no memory is used twice.
+//! half as much is folded. What is posted goes piece by piece. Where both ranks lend their vectors, as they do long ones, these are one piece: as nothing is copied for the other to read, no memory is used twice.
 
 use super::cross_memory::Kind;
 use super::levels::At;

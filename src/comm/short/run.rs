@@ -24,7 +24,7 @@ const SHORT_WAIT_TURNS: u32 = 16;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
 
-/// A call with longer posts, in bytes, is told of when it begins: see [`Run::note`]. Chosen: as many are copied in about 0.1 us.
+/// Of a call with longer posts, in bytes, the engine hears when it begins: see [`Run::note`]. Chosen: as many are copied in about 0.1 us.
 const MAX_LATE_BYTES: usize = 4 << 10;
 
 /// What a call is, but for its buffers.
@@ -223,9 +223,9 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Tells the engine that the call has begun: before it waits, if it does. One that copies little and need not wait is told of when it ends, with one look at the clock.
+    /// Tells the engine that the call has begun: before it waits, if it does. Of one that copies little and need not wait the engine hears when it ends, with one look at the clock.
     #[inline]
-    fn note(&mut self) -> Result<()> {
+    pub(super) fn note(&mut self) -> Result<()> {
         if self.began.is_none() {
             let (meta, brief) = (self.meta(), self.shape.brief());
             self.began = Some(self.held.engine.enter_short(&meta, brief)?);
@@ -373,7 +373,11 @@ impl Run<'_, '_> {
         let meta = self.meta();
         match self.began {
             Some(began) => self.held.engine.leave_short(&meta, began),
-            None => self.held.engine.pass_short(&meta, self.shape.brief())?,
+            None => {
+                // An error of it is not told of once more.
+                self.began = Some(0);
+                self.held.engine.pass_short(&meta, self.shape.brief())?;
+            }
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ pub(super) fn partials_bytes(ranks: usize) -> usize {
 /// The short calls of a world's communicators.
 #[derive(Debug, Default)]
 pub(in crate::comm) struct ShortCalls {
+    /// Nothing: the communicator is gone, or its call [has taken](ShortCalls::take) the state out; none is added meanwhile.
     list: Vec<Option<Box<ShortState>>>,
     /// For folds: see [`partials_bytes`].
     pub(super) partials: Vec<u8>,
@@ -158,8 +159,9 @@ impl ShortCalls {
 
     #[inline]
     pub(super) fn put_back(&mut self, index: usize, state: Box<ShortState>) {
-        if let Some(place @ None) = self.list.get_mut(index) {
-            *place = Some(state);
+        match self.list.get_mut(index) {
+            Some(place @ None) => *place = Some(state),
+            _ => debug_assert!(false, "another state at {index}"),
         }
     }
 }
@@ -187,7 +189,7 @@ impl ShortState {
         self.calls.enter(sequence, code, hash)
     }
 
-    /// As [`ShortState::post`], of what lies in the call's own slot, if that can be written; no other thread of ours is in a call. Returns whether it has posted.
+    /// As [`ShortState::post`], of what lies in the call's own slot, if that can be written and no other thread of ours is in a call. Returns whether it has posted.
     #[inline]
     pub(super) fn try_post<'p>(
         &mut self,

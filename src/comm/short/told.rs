@@ -198,6 +198,8 @@ impl Communicator {
             |h| h.word(root.map_or(u64::MAX, |root| root as u64)),
             |run| {
                 let call = run.context.next_call();
+                // How much it copies only its body knows.
+                run.note()?;
                 run.tell((send.unwrap_or(recv), by_plan), &sent)?;
                 if let Some(send) = send
                     && !own.1.is_empty()

@@ -110,7 +110,7 @@ pub(super) struct MemberArea {
 /// A post of ours in wide memory.
 #[derive(Clone, Debug, Default)]
 struct WidePost {
-    /// Number + 1 of its call, until which other members may still read it.
+    /// Number + 1 of its call, until which other members may still read it; 0: none does.
     until: u64,
     bytes: Range<usize>,
     /// Whether it lies in the wide memory of the other member, of two.
@@ -135,7 +135,7 @@ pub(crate) struct CallSlots {
     in_wide: [WidePost; SHORT_SLOTS],
     /// Number + 1 of the last call with such a post; 0: there was none.
     last_wide: u64,
-    /// The longest post, in bytes, that lies in the call's own slot.
+    /// The longest post, in bytes, that does not lie in wide memory where there is some.
     narrow: usize,
     /// Of two members: whether each posts in the other's wide memory, as [`CallSlots::ended`] says. The same at both in each call.
     swapped: bool,
