@@ -381,7 +381,7 @@ impl World {
         self.comm.lock.quiet.hand_over()
     }
 
-    /// What this rank did last, and what it waits for now: the flight record, as `circulant trace` reads it once it is written to a
+    /// What this rank did last, and what it waits for now: the flight record (of short calls that did not wait the beginning has the time of the end, unless `record` or `stats` is set), as `circulant trace` reads it once it is written to a
     /// file ([`Display`](std::fmt::Display)). Where the setting `record` names a folder the library writes it there by itself, on
     /// error, at SIGUSR1 and at the end.
     ///

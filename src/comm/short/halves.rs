@@ -17,7 +17,7 @@ use std::ops::Range;
 const MIN_HALVES_BYTES: usize = 4 * MAX_POST_BYTES;
 
 /// The longest vector, in bytes, that is posted piece by piece where it could be lent, by two ranks with a core each (512 KiB). Measured (there, too): of 64 to 512 KiB that takes 0.4 to 0.86 times as long as to
-/// lend it, and 0.5 to 0.76 times where the program writes it in between; of 1 MiB 1.3 times.
+/// lend it, and 0.5 to 0.76 times where the program writes it in between; plain memory of 1 MiB, which is posted, 1.3 times.
 const MAX_POSTED_BYTES: usize = 8 * MIN_HALVES_BYTES;
 
 /// A piece of both vectors, and the half of it that each rank folds.
