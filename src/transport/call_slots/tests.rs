@@ -314,7 +314,7 @@ fn what_fits_its_slot_is_posted_at_once() {
         let mut pools = two();
         let [mut reader, mut writer] = open(&mut pools);
         if crowded {
-            [&mut reader, &mut writer].map(|slots| slots.layout = Layout::new(true));
+            [&mut reader, &mut writer].into_iter().for_each(|slots| slots.layout = Layout::new(true));
         }
         let most = MAX_NARROW_BYTES.min(writer.layout.holds());
         assert!(!writer.try_post(0, POST, once(&vec![7; most + 1]), true), "it lies elsewhere");
