@@ -16,7 +16,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// A call of so many rounds is completed.
+    /// Counts a completed call of `rounds` rounds.
     #[inline]
     pub(super) fn completes(&mut self, rounds: u32) {
         self.rounds += u64::from(rounds);

@@ -126,7 +126,7 @@ impl Recorder {
         self.commit();
     }
 
-    /// Records two events of now, which are nowhere, with one look at the clock.
+    /// Records two events of now, without peer, round or block, with one reading of the clock.
     #[inline(always)]
     pub(super) fn add_both(&mut self, [first, second]: [EventKind; 2], label: &Label) {
         let (ring, ticks) = match self.slots.is_empty() {

@@ -36,7 +36,7 @@ impl Engine {
         Ok(began_at)
     }
 
-    /// What is counted, for what a short call does.
+    /// The counts, to which a short call adds what it does.
     #[inline]
     pub(crate) fn counts_mut(&mut self) -> &mut Counts {
         &mut self.core.counts
@@ -59,7 +59,7 @@ impl Engine {
         self.core.counts.completes(meta.rounds);
     }
 
-    /// Enters and leaves a short call that is completed, with one look at the clock: as [`Engine::enter_short`] and [`Engine::leave_short`].
+    /// Enters and leaves a short call that is completed, with one reading of the clock: as [`Engine::enter_short`] and [`Engine::leave_short`].
     ///
     /// # Errors
     /// When the world has ended.

@@ -1,4 +1,4 @@
-//! Many rooted calls one after the other: a rank that waits for no other is ahead of one that is late, by as many calls as there are slots.
+//! Many rooted calls one after the other: a rank that need not wait completes calls before a late one enters them, at most as many as there are slots.
 
 use crate::calls::{self, Case};
 use crate::{all, print_if_failing, seed};

@@ -39,20 +39,20 @@ pub(super) enum Held {
     Made(Arc<dyn Kernel>),
 }
 
-/// A type and an operator without state, as one, and what was made of them.
+/// A pair of element type and operator without state, and its kernel.
 type Kept = (TypeId, &'static dyn Kernel);
 
 thread_local! {
-    /// What this thread has asked for last.
+    /// The entry that this thread used last.
     static LAST: Cell<Option<Kept>> = const { Cell::new(None) };
 }
 
-/// What was made of `operator` on `T`, whose key this is, for all threads; it is made now if it was not.
+/// The kernel of `operator` on `T`, whose key this is: one for all threads, made at the first use.
 #[inline(never)]
 fn kernel_of<T: Pod, O: Operator<T> + 'static>(operator: O, key: TypeId) -> &'static dyn Kernel {
     static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
     thread_local! {
-        /// Those that this thread has asked for.
+        /// The entries that this thread has used.
         static KNOWN: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
     }
     let find = |kept: &[Kept]| kept.iter().find(|(k, _)| *k == key).map(|(_, kernel)| *kernel);
@@ -189,7 +189,7 @@ impl Reducer {
         catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(kernel.name(), panic))
     }
 
-    /// Why it is not taken for elements of type `T`.
+    /// The error of a call on elements of type `T`, which it is not for.
     #[cold]
     fn not_for<T: Pod>(&self) -> Error {
         let (mine, theirs) = (types::type_name::<T>(), self.type_name());
@@ -201,7 +201,7 @@ impl Reducer {
         }
     }
 
-    /// Why operands of so many bytes cannot be combined.
+    /// The error of operands of these lengths, in bytes.
     #[cold]
     fn unfit(&self, target: usize, source: usize) -> Error {
         let name = self.name();

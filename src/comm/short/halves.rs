@@ -63,7 +63,7 @@ impl Run<'_, '_> {
         let pieces = pieces(recv.len(), element, self.rank());
         // Each piece takes two steps, unless the first has done all.
         self.reserve(2 * pieces.len() - 1);
-        // What one of two ranks posts the other one copies once, and both write where they have read; what is lent the program writes next in memory that the other has read.
+        // Posts go to memory that the writer has just read (`CallSlots::ended`). A vector that is lent stays in the other rank's cache, so that the program's next write to it is slow.
         let posts = recv.len() <= MAX_POSTED_BYTES && self.slots()?.is_apart();
         // Half of a result that cannot be lent may be more than a post can be.
         let lends = match posts {

@@ -24,7 +24,7 @@ const SHORT_WAIT_TURNS: u32 = 16;
 /// Tells hashes of short calls from those of plans. Any number does: this is the fraction of π.
 const SALT: u64 = 0x243F_6A88_85A3_08D3;
 
-/// Of a call with longer posts, in bytes, the engine hears when it begins: see [`Run::note`]. Chosen: as many are copied in about 0.1 us.
+/// A call with longer posts, in bytes, is recorded when it begins: see [`Run::note`]. Chosen: as many are copied in about 0.1 us.
 const MAX_LATE_BYTES: usize = 4 << 10;
 
 /// What a call is, but for its buffers.
@@ -54,7 +54,7 @@ impl Shape<'_> {
     }
 }
 
-/// What of a call mostly follows from its kind alone.
+/// Constants of an operation on one element type.
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
     name: &'static str,
@@ -87,7 +87,7 @@ pub(super) struct Run<'a, 'b> {
     state: Option<Box<ShortState>>,
     /// The call's arguments, for ranks that made another one.
     shape: &'a Shape<'a>,
-    /// What follows of them.
+    /// Of the operation and its element type.
     fixed: Fixed,
     pub(super) call: CallId,
     /// When it began, if the engine knows of it: see [`Run::note`].
@@ -128,7 +128,7 @@ impl Communicator {
         body: impl FnOnce(&mut Run<'_, '_>) -> Result<R>,
     ) -> Option<Result<R>> {
         self.has_short_calls()?;
-        // Here, where the compiler still knows them.
+        // Ahead of anything that borrows the shape: so they are constants of most calls.
         let (operation, fixed) = (shape.call.operation(), Fixed::of(&shape));
         let index = self.context.short_calls().map(|handle| handle.index);
         if index.is_some() && shape.longest > MAX_WIDE_POST_BYTES
@@ -223,7 +223,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Tells the engine that the call has begun: before it waits, if it does. Of one that copies little and need not wait the engine hears when it ends, with one look at the clock.
+    /// Records in the engine that the call has begun: before it waits, if it does. A call that copies little and need not wait is recorded when it ends, with one reading of the clock.
     #[inline]
     pub(super) fn note(&mut self) -> Result<()> {
         if self.began.is_none() {
@@ -244,7 +244,7 @@ impl Run<'_, '_> {
         self.state.as_deref_mut().ok_or_else(gone)
     }
 
-    /// What the engine counts, for what the call does.
+    /// The engine's counts, to which the call adds what it does.
     #[inline]
     pub(super) fn counts(&mut self) -> &mut Counts {
         self.held.engine.counts_mut()
@@ -374,7 +374,7 @@ impl Run<'_, '_> {
         match self.began {
             Some(began) => self.held.engine.leave_short(&meta, began),
             None => {
-                // An error of it is not told of once more.
+                // An error is recorded once.
                 self.began = Some(0);
                 self.held.engine.pass_short(&meta, self.shape.brief())?;
             }
@@ -402,7 +402,7 @@ impl Run<'_, '_> {
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         self.lent_to = None;
-        // Records of the error tell of the call. (One error is enough.)
+        // So the flight record of the error has the call. The first error is the one to report.
         let _ = self.note();
         Wire::fail(self.held, error)
     }

@@ -198,7 +198,7 @@ impl Communicator {
             |h| h.word(root.map_or(u64::MAX, |root| root as u64)),
             |run| {
                 let call = run.context.next_call();
-                // How much it copies only its body knows.
+                // Its shape does not say how much it copies.
                 run.note()?;
                 run.tell((send.unwrap_or(recv), by_plan), &sent)?;
                 if let Some(send) = send
