@@ -20,8 +20,8 @@ pub(in crate::plan) struct Hop {
 
 impl Hop {
     /// How far the messages go.
-    pub(in crate::plan) fn distances(self) -> impl Iterator<Item = u32> {
-        (1..=self.puts).map(move |d| d * self.reach)
+    pub(in crate::plan) fn distances(self) -> impl ExactSizeIterator<Item = u32> {
+        (0..self.puts).map(move |d| (d + 1) * self.reach)
     }
 
     /// How far the last of them goes.
@@ -32,8 +32,7 @@ impl Hop {
     /// These messages at once, in this many puts of `bytes` bytes together.
     pub(in crate::plan) fn over(self, path: &mut Path<'_>, puts: f64, bytes: f64) {
         let step = self.puts.div_ceil(MOST_DISTANCES).max(1) as usize;
-        let distances: Vec<u32> = self.distances().step_by(step).collect();
-        path.over(&distances, 1.0, puts, bytes);
+        path.over_each(self.distances().step_by(step), 1.0, puts, bytes);
     }
 }
 

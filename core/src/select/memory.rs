@@ -60,20 +60,21 @@ impl Bound {
         machine: &Machine,
     ) -> Option<Excess> {
         let here = u64::from(if machine.readers { arguments.size.min(machine.per_node) } else { 0 });
-        let total = arguments.total(operation);
         if algorithm.all_pairs {
             let bytes = here.saturating_sub(1).saturating_mul(self.each);
-            return (bytes > self.most.max(total)).then_some(Excess::Connections(bytes));
+            let exceeds = bytes > self.most && bytes > arguments.total(operation);
+            return exceeds.then_some(Excess::Connections(bytes));
         }
         // Others forward no more than their data, and to count what lands takes longer than a price.
         let forwards = matches!(
             operation,
             Operation::Alltoall | Operation::Allreduce | Operation::Scan | Operation::Exscan
         );
-        let most = self.node.checked_div(here)?.max(total.saturating_mul(FORWARDED_TIMES));
         if !forwards {
             return None;
         }
+        let total = arguments.total(operation);
+        let most = self.node.checked_div(here)?.max(total.saturating_mul(FORWARDED_TIMES));
         let bytes = match algorithm.messages {
             Some(_) => {
                 let blocks = algorithm.blocks_on(arguments, machine);

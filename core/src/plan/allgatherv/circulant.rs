@@ -111,7 +111,7 @@ pub(in crate::plan) fn cost(a: &Arguments, path: &mut Path<'_>) {
     if a.counts.len() < 2 {
         return;
     }
-    if a.is_regular() {
+    if a.has_equal_counts() {
         return regular_cost(a, path);
     }
     let n = a.blocks.unwrap_or_else(|| rules::allgatherv_n(&a.counts, path.model()));

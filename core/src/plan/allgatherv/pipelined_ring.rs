@@ -104,7 +104,7 @@ fn regular_cost(a: &Arguments, path: &mut Path<'_>) {
 
 /// Every block of every owner passes a link once, behind the latencies that no blocks hide; or the longest contribution goes all the way.
 fn cost(a: &Arguments, path: &mut Path<'_>) {
-    if a.is_regular() {
+    if a.has_equal_counts() {
         return regular_cost(a, path);
     }
     let most = a.largest();

@@ -180,16 +180,15 @@ pub(in crate::plan) fn circulant_widths(size: u32) -> Vec<(u32, u32)> {
 
 /// The arguments of the allgather that it is where all counts are equal: no count need be looked at then.
 pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
-    let bytes = *a.counts.first()?;
-    let equal = a.counts.iter().all(|count| *count == bytes);
-    equal.then(|| Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
+    let bytes = a.each().filter(|_| !a.counts.is_empty())?;
+    Some(Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
 }
 
 /// Rounds of these distances and owners. Of unequal contributions each waits for the heaviest message.
 pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) {
-    if a.is_regular() {
+    if let Some(each) = a.each() {
         let times = path.at_once();
-        return overlapping(a, widths, times, path);
+        return overlapping(a, Some(each), widths, times, path);
     }
     for (distance, width) in widths {
         path.hop(distance, 1.0, path.turns() * float(a.heaviest(width)));
@@ -198,13 +197,10 @@ pub(super) fn cost(a: &Arguments, widths: Vec<(u32, u32)>, path: &mut Path<'_>) 
 
 /// Hops of several messages at once: each hop waits for the last message of the one before, and its last message is the shortest.
 pub(super) fn by_hops(a: &Arguments, hops: impl Iterator<Item = Hop>, path: &mut Path<'_>) {
-    let is_regular = a.is_regular();
-    let turns = if is_regular { path.at_once() } else { path.turns() };
-    let bytes = |owners: u32| match is_regular {
-        true => float(a.largest().saturating_mul(owners.into())),
-        false => float(a.heaviest(owners)),
-    };
-    let mean = if is_regular { float(a.largest()) } else { bytes(a.size) / f64::from(a.size.max(1)) };
+    let each = a.each();
+    let turns = if each.is_some() { path.at_once() } else { path.turns() };
+    let bytes = |owners: u32| float(of_owners(a, each, owners));
+    let mean = each.map_or_else(|| bytes(a.size) / f64::from(a.size.max(1)), float);
     for hop in hops {
         let others = f64::from(hop.puts - 1);
         let last = hop.reach.min(a.size - hop.furthest());
@@ -218,17 +214,21 @@ pub(super) fn by_hops(a: &Arguments, hops: impl Iterator<Item = Hop>, path: &mut
     }
 }
 
-fn overlapping(a: &Arguments, widths: Vec<(u32, u32)>, turns: f64, path: &mut Path<'_>) {
-    // Of equal counts one look at all of them, instead of one for each round.
-    let each = a.is_regular().then(|| a.largest());
-    let bytes = |width: u32| each.map_or_else(|| a.heaviest(width), |each| each.saturating_mul(width.into()));
-    let round = |(distance, width)| (distance, width, turns * float(bytes(width)));
-    Rounds { rounds: widths.into_iter().map(round).collect(), largest: float(a.largest()) }.walk(path);
+/// Bytes of this many neighbours: of those that have most, or of any where all have `each`. No look at the counts then.
+fn of_owners(a: &Arguments, each: Option<u64>, owners: u32) -> u64 {
+    each.map_or_else(|| a.heaviest(owners), |each| each.saturating_mul(owners.into()))
+}
+
+fn overlapping(a: &Arguments, each: Option<u64>, widths: Vec<(u32, u32)>, turns: f64, path: &mut Path<'_>) {
+    let round = |(distance, width)| (distance, width, turns * float(of_owners(a, each, width)));
+    let largest = float(each.unwrap_or_else(|| a.largest()));
+    Rounds { rounds: widths.into_iter().map(round).collect(), largest }.walk(path);
 }
 
 /// The rounds of the circulant graph backwards, in one block: what comes for one round is combined before the next is sent.
 pub(in crate::plan) fn backwards(a: &Arguments, path: &mut Path<'_>) {
     // The heaviest of unequal windows are more than any rank has to wait for, which is as much.
-    let turns = if a.is_regular() { path.turns() } else { 1.0 };
-    overlapping(a, circulant_widths(a.size), turns, path);
+    let each = a.each();
+    let turns = if each.is_some() { path.turns() } else { 1.0 };
+    overlapping(a, each, circulant_widths(a.size), turns, path);
 }

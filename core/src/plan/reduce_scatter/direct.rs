@@ -104,7 +104,7 @@ fn reduce_cost(a: &Arguments, path: &mut Path<'_>) {
 
 fn scatter_cost(a: &Arguments, path: &mut Path<'_>) {
     // Two ranks have no way round to save. What unequal pieces take of links that ranks share is not known here.
-    if a.size == 2 || path.machine().per_node > 1 && !a.is_regular() {
+    if a.size == 2 || path.machine().per_node > 1 && !a.has_equal_counts() {
         path.for_readers();
     }
     let pieces = match a.counts.is_empty() {

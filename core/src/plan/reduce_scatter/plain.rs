@@ -82,7 +82,7 @@ pub(super) fn pieces_once(a: &Arguments) -> u64 {
 
 /// On links that carry messages in turns.
 fn by_rounds(a: &Arguments, path: &mut Path<'_>) {
-    let turns = if a.is_regular() { path.alike_in_turns() } else { path.in_turns() };
+    let turns = if a.has_equal_counts() { path.alike_in_turns() } else { path.in_turns() };
     cost(a, turns, path);
 }
 

@@ -160,9 +160,9 @@ impl Arguments {
         }
     }
 
-    /// Whether all ranks have as many.
-    pub(in crate::plan) fn is_regular(&self) -> bool {
-        self.counts.iter().all(|count| *count == self.counts[0])
+    /// Bytes of each rank, where all have as many.
+    pub(in crate::plan) fn each(&self) -> Option<u64> {
+        self.has_equal_counts().then(|| self.counts.first().copied().unwrap_or(self.bytes))
     }
 
     /// p − 1, for costs.

@@ -50,6 +50,19 @@ pub struct Cost {
     pub blocks: u32,
 }
 
+/// Sums over links: of latencies in ns, and of what a byte takes on each in ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    count: u64,
+    latency: f64,
+    /// On links of nodes.
+    node: f64,
+    /// On links of groups of nodes.
+    group: f64,
+    /// On the slower of both, at each.
+    slower: f64,
+}
+
 /// Walks a critical path.
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
@@ -187,17 +200,26 @@ impl<'a> Path<'a> {
 
     /// Latencies, puts and bytes on links of these distances, on all alike, one after the other: at each the slower of links counts.
     pub(crate) fn over(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
-        let beta =
-            distances.iter().map(|distance| self.link(*distance)).map(|(_, node, group)| node.max(group));
-        self.moved(distances, beta.sum(), hops, puts, bytes);
+        self.over_each(distances.iter().copied(), hops, puts, bytes);
+    }
+
+    /// The same on links of distances that lie in no list.
+    pub(in crate::plan) fn over_each(
+        &mut self,
+        distances: impl ExactSizeIterator<Item = u32>,
+        hops: f64,
+        puts: f64,
+        bytes: f64,
+    ) {
+        let links = self.links(distances);
+        self.moved(&links, links.slower, hops, puts, bytes);
     }
 
     /// The same in a pipeline, where puts of one distance wait for the links between groups while those of others go: of the work of both
     /// kinds of links in all the longer counts.
     pub(in crate::plan) fn piped(&mut self, distances: &[u32], hops: f64, puts: f64, bytes: f64) {
-        let links = || distances.iter().map(|distance| self.link(*distance));
-        let (node, group): (f64, f64) = (links().map(|link| link.1).sum(), links().map(|link| link.2).sum());
-        self.moved(distances, node.max(group), hops, puts, bytes);
+        let links = self.links(distances.iter().copied());
+        self.moved(&links, links.node.max(links.group), hops, puts, bytes);
     }
 
     /// The same where each byte comes `times` times from other groups to a group, whichever its rank.
@@ -210,23 +232,46 @@ impl<'a> Path<'a> {
         bytes: f64,
     ) {
         let Machine { wire, groups, .. } = self.machine;
-        let node: f64 = distances.iter().map(|distance| self.link(*distance).1).sum();
-        let links = times * f64::from(groups.taper) / f64::from(groups.nodes.max(1));
-        let group = if groups.nodes > 0 { links * float(wire.byte_ps) / 1000.0 } else { 0.0 };
-        self.moved(distances, node.max(group * float(distances.len() as u64)), hops, puts, bytes);
+        let share = times * f64::from(groups.taper) / f64::from(groups.nodes.max(1));
+        let group = if groups.nodes > 0 { share * float(wire.byte_ps) / 1000.0 } else { 0.0 };
+        let links = self.links(distances.iter().copied());
+        self.moved(&links, links.node.max(group * float(links.count)), hops, puts, bytes);
     }
 
-    /// What a byte takes on links of all these distances together is `beta`.
-    fn moved(&mut self, distances: &[u32], beta: f64, hops: f64, puts: f64, bytes: f64) {
-        let latency: f64 = distances.iter().map(|distance| self.link(*distance).0).sum();
-        let n = float(distances.len().max(1) as u64);
+    /// The sums of these links.
+    fn links(&self, distances: impl ExactSizeIterator<Item = u32>) -> Links {
+        let count = distances.len() as u64;
+        if self.has_links_alike() {
+            let (n, (latency, node, group)) = (float(count), self.link(1));
+            return Links { count, latency: n * latency, node: n * node, group: n * group, slower: n * node };
+        }
+        let mut links = Links { count, ..Links::default() };
+        for distance in distances {
+            let (latency, node, group) = self.link(distance);
+            links.latency += latency;
+            links.node += node;
+            links.group += group;
+            links.slower += node.max(group);
+        }
+        links
+    }
+
+    /// Whether a link is like any other, however far it goes.
+    fn has_links_alike(&self) -> bool {
+        let Machine { per_node, groups, .. } = *self.machine;
+        groups.nodes == 0 && per_node < 2 || per_node > 0 && self.size <= per_node
+    }
+
+    /// What a byte takes on all these links together is `beta`.
+    fn moved(&mut self, links: &Links, beta: f64, hops: f64, puts: f64, bytes: f64) {
+        let n = float(links.count.max(1));
         let overhead = self.overhead();
         self.cost.hops += hops;
         self.cost.puts += puts;
         self.cost.bytes += bytes;
         let (crowd, moving) = (self.crowd(), self.moving());
         let cores = &self.machine.cores;
-        let latency = latency / n + (crowd - 1.0) * float(cores.turn_ns);
+        let latency = links.latency / n + (crowd - 1.0) * float(cores.turn_ns);
         let overhead = if crowd > 1.0 { overhead + float(cores.put_ns) } else { overhead };
         let (posted, carried) = (puts * overhead * moving, bytes * beta / n * moving);
         self.posted += posted;
@@ -262,20 +307,20 @@ impl<'a> Path<'a> {
         }
         let share = if self.alone { 1.0 } else { f64::from(distance.min((*per_node).max(1))) };
         let node = beta(wire) * share;
-        let leaving = (distance / (*per_node).max(1)).clamp(1, groups.nodes.max(1));
+        let (latency, node_or_memory) = match *per_node {
+            0 => (wire.latency_ns, node),
+            _ => (wire.latency_ns.max(near.latency_ns), node.max(beta(near))),
+        };
+        if groups.nodes == 0 {
+            return (float(latency), node_or_memory, 0.0);
+        }
+        let leaving = (distance / (*per_node).max(1)).clamp(1, groups.nodes);
         let leaving = if self.alone { 1 } else { leaving };
         // On as many times less of the group's link as its taper says.
-        let group = match groups.nodes {
-            0 => 0.0,
-            nodes => node * f64::from(leaving) * f64::from(groups.taper) / f64::from(nodes),
-        };
+        let group = node * f64::from(leaving) * f64::from(groups.taper) / f64::from(groups.nodes);
         // The share of puts that go from group to group, and come later.
-        let leaves = f64::from(distance / (*per_node).max(1)) / f64::from(groups.nodes.max(1));
-        let further = if groups.nodes > 0 { float(groups.latency_ns) * leaves.min(1.0) } else { 0.0 };
-        match *per_node {
-            0 => (float(wire.latency_ns) + further, node, group),
-            _ => (float(wire.latency_ns.max(near.latency_ns)) + further, node.max(beta(near)), group),
-        }
+        let leaves = f64::from(distance / (*per_node).max(1)) / f64::from(groups.nodes);
+        (float(latency) + float(groups.latency_ns) * leaves.min(1.0), node_or_memory, group)
     }
 
     /// Whether all ranks share memory, so that a put is copied by its reader.
@@ -368,8 +413,8 @@ impl<'a> Path<'a> {
     pub(crate) fn with_all(&mut self, hops: f64, puts: f64, bytes: f64) {
         let p = u64::from(self.size);
         let step = p.div_ceil(SAMPLED_DISTANCES).max(1);
-        let distances: Vec<u32> = (1..self.size).step_by(usize::try_from(step).unwrap_or(1)).collect();
-        self.piped(&distances, hops, puts, bytes);
+        let links = self.links((1..self.size).step_by(usize::try_from(step).unwrap_or(1)));
+        self.moved(&links, links.node.max(links.group), hops, puts, bytes);
     }
 
     /// As [`Path::with_all`], where one rank puts `out` bytes and another gets `got`: where readers copy, what is got counts.
