@@ -1,10 +1,11 @@
 //! Many rooted calls one after the other: a rank that need not wait completes calls before a late one enters them, at most as many as there are slots.
 
-use crate::calls::{self, Case};
+use crate::calls::{self, Case, given};
 use crate::{all, print_if_failing, seed};
-use circulant::Result;
+use circulant::{Result, World, ops};
 use circulant_tests::collective::cover::Random;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// In elements of 8 bytes: none, one, the most that a short slot holds and one more, the most that lies in a slot where each of a few ranks has a core of its own, some
@@ -58,4 +59,40 @@ fn run_ahead() {
             Result::Ok(())
         });
     }
+}
+
+/// A rank that calls when the one before it has returned reads its result and no further post; by an inexact operator the posts of all before it.
+#[test]
+fn a_late_scan_reads_the_result_of_the_rank_before() {
+    const P: usize = 5;
+    let returned: [AtomicUsize; P] = Default::default();
+    let in_turn = |world: &World, call: &mut dyn FnMut() -> Result<()>| -> Result<(u64, u64)> {
+        let comm = world.comm();
+        comm.barrier()?;
+        let (rank, before) = (comm.rank(), world.stats());
+        let turn = returned[rank].load(Ordering::Acquire);
+        while rank > 0 && returned[rank - 1].load(Ordering::Acquire) == turn {
+            std::thread::yield_now();
+        }
+        call()?;
+        returned[rank].fetch_add(1, Ordering::Release);
+        let after = world.stats();
+        Ok((after.arrivals - before.arrivals, after.copied_bytes - before.copied_bytes))
+    };
+    all(P, |world, comm| {
+        let rank = comm.rank() as u64;
+        // In elements of 8 bytes: the most that a short slot holds beside what is posted; the least that it does not hold.
+        for len in [1, 22, 45, 1000] {
+            let (mine, mut out) = (given(0, comm.rank(), len), vec![0; len]);
+            let bytes = 8 * len as u64;
+            let scan = in_turn(world, &mut || comm.scan(&mine, &mut out, ops::Bxor))?;
+            assert_eq!(scan, (rank.min(1), bytes * (1 + rank.min(1))), "scan of {len} by {rank}");
+            let (arrivals, _) = in_turn(world, &mut || comm.exscan(&mine, &mut out, ops::Bxor))?;
+            assert_eq!(arrivals, rank.min(1), "exscan of {len} by {rank}");
+            let mine = vec![0.1 * rank as f64; len];
+            let (arrivals, _) = in_turn(world, &mut || comm.scan(&mine, &mut vec![0.0; len], ops::Sum))?;
+            assert_eq!(arrivals, rank, "inexact scan of {len} by {rank}");
+        }
+        Ok(())
+    });
 }

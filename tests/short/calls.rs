@@ -65,6 +65,8 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("reduce_scatter_block", reduce_scatter_block),
     ("scan", scan),
     ("exscan", exscan),
+    ("scan, exact", |comm, case| scan_exact(comm, case, true)),
+    ("exscan, exact", |comm, case| scan_exact(comm, case, false)),
 ];
 
 fn bcast(comm: &Communicator, Case { call, len, root, .. }: Case) -> Result<()> {
@@ -329,5 +331,26 @@ fn exscan(comm: &Communicator, Case { call, len, root, in_place }: Case) -> Resu
         false => comm.exscan(&mine, &mut out, compose())?,
     }
     assert!(out == if comm.rank() == 0 { mine } else { composed(call, 0..comm.rank(), len) });
+    Ok(())
+}
+
+/// A scan by an exact operator, or an exscan: ranks may read the results of others.
+fn scan_exact(
+    comm: &Communicator,
+    Case { call, len, root, in_place }: Case,
+    includes_ours: bool,
+) -> Result<()> {
+    let r = comm.rank();
+    let mine = given(call, r, len);
+    let mut out = mine.clone();
+    match (in_place && r != root, includes_ours) {
+        (true, true) => comm.scan(InPlace, &mut out, ops::Sum)?,
+        (true, false) => comm.exscan(InPlace, &mut out, ops::Sum)?,
+        (false, true) => comm.scan(&mine, &mut out, ops::Sum)?,
+        (false, false) => comm.exscan(&mine, &mut out, ops::Sum)?,
+    }
+    let ranks = 0..r + usize::from(includes_ours);
+    let sum = |i| ranks.clone().fold(0, |sum: u64, rank| sum.wrapping_add(value(call, rank, i)));
+    assert!(out == if ranks.is_empty() { mine } else { (0..len).map(sum).collect() });
     Ok(())
 }

@@ -12,8 +12,6 @@ use crate::error::Result;
 use crate::memory::copy_slice;
 use crate::ops::{Reducer, Side};
 use crate::plan::registry::Operation;
-use crate::plan::scan::prefix::exscan_round;
-use crate::schedule::Circulant;
 use crate::transport::call_slots::{MAX_POST_BYTES, MAX_SHORT_BYTES, MAX_WIDE_POST_BYTES};
 use std::cmp::Ordering;
 
@@ -24,7 +22,7 @@ const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
 /// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: such posts mostly lie in slots, and few
 /// bytes of the stack are quickly cleared.
-const MAX_FEW_BYTES: usize = 256;
+pub(super) const MAX_FEW_BYTES: usize = 256;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
 /// cores fold 16 KB in 24 us so). Not so two ranks: half of a short fold less is not worth another wait.
 const SPLIT_FOLD_BYTES: usize = 16 << 10;
@@ -46,7 +44,18 @@ pub(super) enum Order {
 
 /// Few bytes that the other of two ranks contributes in place, aligned for any built-in element.
 #[repr(align(64))]
-struct Few([u8; MAX_FEW_BYTES]);
+pub(super) struct Few([u8; MAX_FEW_BYTES]);
+
+impl Few {
+    pub(super) fn new() -> Self {
+        Self([0; MAX_FEW_BYTES])
+    }
+
+    /// The first `len` of them.
+    pub(super) fn first(&mut self, len: usize) -> &mut [u8] {
+        &mut self.0[..len]
+    }
+}
 
 /// Where our own contribution to a fold is.
 #[derive(Debug)]
@@ -124,38 +133,6 @@ impl Communicator {
         )
     }
 
-    /// As [`Communicator::short_barrier`], a scan of slices of `T`, or an exscan.
-    pub(in crate::comm) fn short_scan<T>(
-        &self,
-        operation: Operation,
-        send: Option<&[u8]>,
-        recv: &mut [u8],
-        by: &Reducer,
-    ) -> Option<Result<()>> {
-        let len = recv.len();
-        if send.is_some_and(|send| send.len() != len) {
-            return None;
-        }
-        self.short(
-            folding::<T>(operation, len, by)?,
-            |h| {
-                h.word(len as u64);
-                h.word(by.hash());
-            },
-            |run| {
-                if run.size() <= 2 {
-                    return run.scan_two(operation, send, recv, by);
-                }
-                run.post(send.unwrap_or(recv))?;
-                match (operation, run.rank()) {
-                    (Operation::Scan, _) => run.fold(Order::UpTo, (None, At::same(0)), recv, by),
-                    (_, 0) => Ok(()),
-                    _ => run.fold(Order::Before, (None, At::same(0)), recv, by),
-                }
-            },
-        )
-    }
-
     /// As [`Communicator::short_barrier`], a reduce-scatter of slices of `T` with equal parts.
     pub(in crate::comm) fn short_reduce_scatter_block<T>(
         &self,
@@ -221,7 +198,7 @@ impl Communicator {
 
 /// Of a fold of `len` bytes of each rank; nothing where these are no whole elements of the operator.
 #[inline]
-fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_>> {
+pub(super) fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_>> {
     let element = by.element_type();
     // Of the reducer's own type every length is whole.
     if element.size() != size_of::<T>() && !len.is_multiple_of(element.size()) {
@@ -238,7 +215,7 @@ fn folding<T>(operation: Operation, len: usize, by: &Reducer) -> Option<Shape<'_
 impl Fold<'_> {
     /// Takes in the contribution of `member`, as a partial result of its own.
     #[inline]
-    fn push(&mut self, run: &mut Run<'_, '_>, member: usize) -> Result<()> {
+    pub(super) fn push(&mut self, run: &mut Run<'_, '_>, member: usize) -> Result<()> {
         let to = self.levels.at(self.top);
         match self.own {
             Some(own) if member == run.rank() => copy_slice(own, to),
@@ -251,7 +228,7 @@ impl Fold<'_> {
 
     /// Takes the last two partial results together.
     #[inline]
-    fn join(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
+    pub(super) fn join(&mut self, run: &mut Run<'_, '_>) -> Result<()> {
         self.top -= 1;
         run.counts().reduced_bytes += self.levels.len() as u64;
         self.levels.join(self.top, self.by)
@@ -270,40 +247,6 @@ impl Fold<'_> {
             self.join(run)?;
         }
         Ok(())
-    }
-
-    /// The partial result that rank `rank` of a scan has before round `round`: of the ranks up to it (`own`) or before it. That of the round
-    /// before is folded from the left to what the rank had. False if it has nothing yet.
-    fn prefix(
-        &mut self,
-        run: &mut Run<'_, '_>,
-        (own, rounds): (bool, &dyn Fn(u32) -> (usize, bool)),
-        round: u32,
-        rank: usize,
-    ) -> Result<bool> {
-        let Some(before) = round.checked_sub(1) else {
-            if own {
-                self.push(run, rank)?;
-            }
-            return Ok(own);
-        };
-        let (distance, with) = rounds(before);
-        let mut came = false;
-        if let Some(sender) = rank.checked_sub(distance) {
-            came = self.prefix(run, (own, rounds), before, sender)?;
-            if with {
-                self.push(run, sender)?;
-                if came {
-                    self.join(run)?;
-                }
-                came = true;
-            }
-        }
-        let had = self.prefix(run, (own, rounds), before, rank)?;
-        if came && had {
-            self.join(run)?;
-        }
-        Ok(came || had)
     }
 }
 
@@ -364,30 +307,6 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A scan of two ranks or of one, or an exscan: rank 1 reads what rank 0 contributes.
-    fn scan_two(
-        &mut self,
-        operation: Operation,
-        send: Option<&[u8]>,
-        recv: &mut [u8],
-        by: &Reducer,
-    ) -> Result<()> {
-        if self.rank() == 0 {
-            self.post(send.unwrap_or(recv))?;
-            if operation == Operation::Scan {
-                keep(self, send, recv);
-            }
-            return Ok(());
-        }
-        self.post_nothing()?;
-        match operation {
-            Operation::Scan => self.fold_other(At::same(0), send, recv, by)?,
-            _ => self.receive(0, At::same(0), recv)?,
-        }
-        self.met();
-        Ok(())
-    }
-
     /// Waits for the other of two ranks, and folds its contribution with ours: as [`Run::fold_two`].
     pub(super) fn fold_other(
         &mut self,
@@ -407,8 +326,8 @@ impl Run<'_, '_> {
             self.receive(other, at, recv)?;
             return by.reduce(recv, send, ours);
         }
-        let mut came = Few([0; MAX_FEW_BYTES]);
-        let came = &mut came.0[..len];
+        let mut few = Few::new();
+        let came = few.first(len);
         self.receive(other, at, came)?;
         by.reduce(recv, came, theirs)
     }
@@ -459,7 +378,7 @@ impl Run<'_, '_> {
     }
 
     /// Memory for partial results. Taken while we wait, as other threads may need it: each call has its own then.
-    fn take_partials(&mut self) -> Vec<u8> {
+    pub(super) fn take_partials(&mut self) -> Vec<u8> {
         let mut partials = std::mem::take(&mut self.held.short_calls.partials);
         let needed = partials_bytes(self.size());
         if partials.len() < needed {
@@ -502,22 +421,13 @@ impl Run<'_, '_> {
         recv: &mut [u8],
         by: &Reducer,
     ) -> Result<()> {
-        let (rank, size) = (self.rank(), self.context.size);
         let mut partials = self.take_partials();
         let mut fold = Fold { levels: Levels { first: recv, others: &mut partials }, top: 0, by, own, at };
-        let rounds = u32::BITS - (size - 1).leading_zeros();
         let done = match order {
             Order::All if self.size() * fold.levels.len() <= MAX_HALVED_BYTES => fold.halved(self),
             Order::All => fold.all(self),
-            Order::UpTo => fold.prefix(self, (true, &|round| (1 << round, false)), rounds, rank).map(|_| ()),
-            Order::Before => {
-                let graph = Circulant::new(size);
-                let round = |round| {
-                    let (distance, with) = exscan_round(&graph, round);
-                    (distance as usize, with)
-                };
-                fold.prefix(self, (false, &round), rounds, rank).map(|_| ())
-            }
+            Order::UpTo => fold.up_to(self),
+            Order::Before => fold.before(self),
         };
         self.held.short_calls.partials = partials;
         done

@@ -4,14 +4,14 @@
 //!
 //! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
 //! Where each rank knows its own counts only, a post says how long its blocks are, and whether they follow by plan (`told.rs`).
-//! What is folded is folded in the order of ranks and in the tree that `reproducible` asks for.
+//! What is folded is folded in the order of ranks, by an inexact operator in the tree that `reproducible` asks for.
 //!
 //! Each post says which call it is of, with a hash of its arguments and one of all short calls of this communicator before.
 //! So ranks that disagree find out when one reads the other's post: in this call, or in the next in which it does.
 //!
 //! | file | |
 //! |---|---|
-//! | `data.rs`, `fold.rs`, `told.rs` | the calls: what moves blocks, what folds, what only posts tell the lengths of |
+//! | `data.rs`, `fold.rs`, `scan.rs`, `told.rs` | the calls: what moves blocks, what folds, scans, what only posts tell the lengths of |
 //! | `pieces.rs`, `halves.rs` | long calls of two ranks: piece by piece; the allreduce of such |
 //! | `cross_memory.rs`, `by_address.rs` | whether two ranks' long posts are copied by the kernel; calls that find out |
 //! | `parts.rs` | reductions of which each rank folds a part |
@@ -33,6 +33,7 @@ mod parts;
 mod pieces;
 mod reading;
 mod run;
+mod scan;
 mod setup;
 mod state;
 mod told;

@@ -141,9 +141,9 @@ impl Run<'_, '_> {
         let part = |rank| part(len, element, (rank, size));
         let ours = part(mine);
         self.fold(Order::All, (None, At::same(ours.start)), &mut recv[ours.clone()], by)?;
-        self.share(&recv[ours])?;
+        self.share(len, &recv[ours])?;
         (1..size)
             .map(|i| (mine + i) % size)
-            .try_for_each(|member| self.read_part(member, &mut recv[part(member)]))
+            .try_for_each(|member| self.read_part(member, len, &mut recv[part(member)]))
     }
 }

@@ -189,14 +189,29 @@ impl Run<'_, '_> {
         Err(error)
     }
 
-    /// Reads the part that `member` shares, when it is there.
-    pub(super) fn read_part(&mut self, member: usize, out: &mut [u8]) -> Result<()> {
+    /// Reads the part of the result that `member` shares, which has posted `posted` bytes, if that is there and both are of this call.
+    #[inline]
+    pub(super) fn take_part(&mut self, member: usize, posted: usize, out: &mut [u8]) -> Result<bool> {
+        let (number, ours) = (self.number, self.ours);
+        let slots = self.slots()?;
+        let is_there = slots.has_shared(member, number) && slots.has_posted(member, number, ours);
+        if is_there {
+            slots.read_part(member, number, posted, out);
+            let counts = self.counts();
+            counts.arrivals += 1;
+            counts.copied_bytes += out.len() as u64;
+        }
+        Ok(is_there)
+    }
+
+    /// Reads the part that `member`, which has posted `posted` bytes, shares, when it is there.
+    pub(super) fn read_part(&mut self, member: usize, posted: usize, out: &mut [u8]) -> Result<()> {
         let number = self.number;
         while !self.slots()?.has_shared(member, number) {
             self.turn(member, |slots| slots.has_shared(member, number))?;
         }
         self.counts().copied_bytes += out.len() as u64;
-        self.slots()?.read_part(member, number, out);
+        self.slots()?.read_part(member, number, posted, out);
         Ok(())
     }
 }

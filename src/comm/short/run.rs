@@ -449,10 +449,10 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Shows our part of a result to the others.
-    pub(super) fn share(&mut self, part: &[u8]) -> Result<()> {
+    /// Shows our part of a result to the others, in a step in which we have posted `posted` bytes.
+    pub(super) fn share(&mut self, posted: usize, part: &[u8]) -> Result<()> {
         let number = self.number;
-        self.slots()?.share(number, part);
+        self.slots()?.share(number, posted, part);
         Ok(())
     }
 

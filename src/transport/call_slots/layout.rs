@@ -119,6 +119,18 @@ impl Layout {
     pub(super) fn slot(self, sequence: u64) -> usize {
         self.first + self.turn(sequence) * self.stride
     }
+
+    /// Offset of a part of a result, of `len` bytes, that is shared in call `sequence`: in the long slot that a post of `posted` bytes has taken, or at the next word behind those bytes in
+    /// the call's own slot. Nothing if it has no room there.
+    #[inline]
+    pub(super) fn part(self, sequence: u64, posted: usize, len: usize) -> Option<usize> {
+        if self.is_long() || posted > self.holds {
+            (len <= MAX_PART_BYTES).then(|| long_slot(sequence) + PART_BYTES)
+        } else {
+            let behind = posted.next_multiple_of(size_of::<u64>());
+            (behind + len <= self.holds).then(|| self.slot(sequence) + BYTES + behind)
+        }
+    }
 }
 
 /// Which long slot call `sequence` uses, if it uses one.
@@ -130,11 +142,6 @@ pub(super) fn long_turn(sequence: u64) -> usize {
 /// Its offset.
 pub(super) fn long_slot(sequence: u64) -> usize {
     first_long(SHORT_SLOTS) + long_turn(sequence) * LONG_SLOT_BYTES
-}
-
-/// Offset of the part of a result that is shared in call `sequence`.
-pub(super) fn part(sequence: u64) -> usize {
-    long_slot(sequence) + PART_BYTES
 }
 
 /// Offsets of all slots.

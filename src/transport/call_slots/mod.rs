@@ -4,7 +4,7 @@
 //! call. It *posts*: it writes bytes and what the call is to a slot, then sets the slot's flag; one flag serves all readers.
 //! The others *look* at the flag, and read. No rank writes to another's area (but to its wide memory, see [`CallSlots::ended`]).
 //!
-//! A call may have a second half: each member then *shares* a part of the result, in the long slot that its post has taken, behind it.
+//! A call may have a second half: a member then *shares* a part of the result, behind its post in the slot that this has taken.
 //!
 //! Where a member has wide memory beside its area, longer posts lie there, and the slot says where: a slot's own bytes are in its readers' caches from
 //! the last time, and to write them again takes four times as long. Or a post is *lent*: the slot says where it lies in memory that all can map.
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 pub(super) use layout::AREA_BYTES;
 pub(crate) use layout::{LONG_SLOTS, MAX_POST_BYTES, MAX_SHORT_BYTES, SHORT_SLOTS};
-use layout::{Layout, MAX_PART_BYTES, long_turn};
+use layout::{Layout, long_turn};
 pub(crate) use post::Place;
 
 /// The longest post that wide memory holds, in bytes (512 KiB). Chosen: as much as a call copies through it sooner than a plan moves it
@@ -359,17 +359,30 @@ impl CallSlots {
         self.cores.separate(mark, self.mine, words);
     }
 
-    /// Shows `part`, our part of a result, in a call in which we have posted more bytes than a short slot holds.
+    /// Whether a part of `len` bytes of a result can be [shared](CallSlots::share) in a call in which each member posts `posted` bytes.
+    #[inline]
+    pub(crate) fn has_part(&self, posted: usize, len: usize) -> bool {
+        self.layout.part(0, posted, len).is_some()
+    }
+
+    /// Shows `part`, our part of a result, in a call in which we have posted `posted` bytes, for members to read.
     ///
     /// # Panics
-    /// When it is longer than a member's share of [`MAX_POST_BYTES`] bytes can be, or that post was shorter.
-    pub(crate) fn share(&mut self, sequence: u64, part: &[u8]) {
-        assert!(part.len() <= MAX_PART_BYTES, "a part of {} bytes", part.len());
-        let (area, is_long) = (&self.areas[self.mine], self.layout.is_long());
-        assert!(is_long || self.in_long[long_turn(sequence)] == sequence + 1, "a part without a long slot");
-        // SAFETY: the long slot has MAX_PART_BYTES for it, and our post of this call has taken it (asserted). No member reads them: all have passed the call
+    /// When it has [no room](CallSlots::has_part), or we have not posted so.
+    #[inline]
+    pub(crate) fn share(&mut self, sequence: u64, posted: usize, part: &[u8]) {
+        let Some(at) = self.layout.part(sequence, posted, part.len()) else {
+            panic!("a part of {} bytes behind {posted}", part.len())
+        };
+        let taken = match posted > self.layout.holds() {
+            true => self.in_long[long_turn(sequence)],
+            false => self.posted[self.layout.turn(sequence)],
+        };
+        assert!(taken == sequence + 1, "a part without a post");
+        let area = &self.areas[self.mine];
+        // SAFETY: the slot has room for it (`Layout::part`), and our post of this call has taken the slot (asserted). No member reads these bytes: all have passed the call
         // that they were of (`room`, before the post), and the flag does not name this one yet.
-        unsafe { area.memory.write(layout::part(sequence), part.as_ptr(), part.len()) };
+        unsafe { area.memory.write(at, part.as_ptr(), part.len()) };
         area.count(self.layout.slot(sequence) + SHARED_FLAG).store(sequence + 1, Ordering::Release);
     }
 
@@ -381,15 +394,17 @@ impl CallSlots {
         self.areas.get(member).is_some_and(|area| flag(area) == sequence + 1)
     }
 
-    /// Copies the part that `member` shows in call `sequence` to `out`.
+    /// Copies the part that `member` shows in call `sequence`, in which it has posted `posted` bytes, to `out`.
     ///
     /// # Panics
     /// When this is longer than a part can be.
-    pub(crate) fn read_part(&self, member: usize, sequence: u64, out: &mut [u8]) {
-        assert!(out.len() <= MAX_PART_BYTES, "{} bytes of a part", out.len());
-        let area = &self.areas[member];
-        // SAFETY: a long slot has MAX_PART_BYTES, and `out` is ours. As for what is posted, the member does not write them.
-        unsafe { area.memory.read(layout::part(sequence), out.as_mut_ptr(), out.len()) };
+    #[inline]
+    pub(crate) fn read_part(&self, member: usize, sequence: u64, posted: usize, out: &mut [u8]) {
+        let Some(at) = self.layout.part(sequence, posted, out.len()) else {
+            panic!("{} bytes of a part behind {posted}", out.len())
+        };
+        // SAFETY: the slot has room for it (`Layout::part`), and `out` is ours. As for what is posted, the member does not write them.
+        unsafe { self.areas[member].memory.read(at, out.as_mut_ptr(), out.len()) };
     }
 
     /// Whether `member` has passed call `sequence`: it reads nothing more of it.

@@ -1,6 +1,7 @@
 //! Posts of two members in one process.
 
-use super::layout::BYTES;
+use super::layout::{BYTES, MAX_PART_BYTES};
+
 use super::post::{MIN_CROWDED_LENT_BYTES, MIN_LENT_BYTES as MIN_LENT};
 use super::*;
 use crate::transport::slot_pool::MAX_CALL_SLOTS;
@@ -41,9 +42,9 @@ fn what_is_posted_is_read_and_slots_wait_for_readers() {
         assert!(reader.read(0, sequence, MAX_POST_BYTES - 5, &mut out[..5], 0));
         assert_eq!(out[..5], bytes[MAX_POST_BYTES - 5..]);
         assert!(!reader.has_shared(0, sequence));
-        writer.share(sequence, &bytes[3..MAX_PART_BYTES]);
+        writer.share(sequence, MAX_POST_BYTES, &bytes[3..MAX_PART_BYTES]);
         assert!(reader.has_shared(0, sequence) && !reader.has_shared(0, sequence + LONG_SLOTS as u64));
-        reader.read_part(0, sequence, &mut out[..MAX_PART_BYTES - 3]);
+        reader.read_part(0, sequence, MAX_POST_BYTES, &mut out[..MAX_PART_BYTES - 3]);
         assert_eq!(
             out[..MAX_PART_BYTES - 3],
             bytes[3..MAX_PART_BYTES],
@@ -98,15 +99,17 @@ fn run_ahead([mut reader, mut writer]: [CallSlots; 2]) {
     let mut next = 0;
     // So many calls find room one after the other. Each fourth one that may shows a part of a result.
     let lengths =
-        [(most, SHORT_SLOTS), (most + 1, LONG_SLOTS), (MAX_POST_BYTES, LONG_SLOTS), (0, SHORT_SLOTS)];
+        [(most, SHORT_SLOTS), (most + 1, LONG_SLOTS), (MAX_POST_BYTES, LONG_SLOTS), (most - 40, SHORT_SLOTS)];
     for (len, ahead) in lengths {
-        let shares = |sequence: u64| len > most && sequence % 4 == 1;
+        let has_part = writer.has_part(len, 40);
+        assert_eq!(has_part, len != most, "{len} bytes");
+        let shares = |sequence: u64| has_part && sequence % 4 == 1;
         for _ in 0..3 * SHORT_SLOTS {
             let first = next;
             while writer.room(next, len).is_ok() {
                 writer.post(next, POST, once(&bytes(next, len)), true);
                 if shares(next) {
-                    writer.share(next, &bytes(next + 9, 40));
+                    writer.share(next, len, &bytes(next + 9, 40));
                 }
                 next += 1;
             }
@@ -130,7 +133,7 @@ fn run_ahead([mut reader, mut writer]: [CallSlots; 2]) {
                 );
                 assert_eq!(reader.has_shared(0, sequence), shares(sequence));
                 if shares(sequence) {
-                    reader.read_part(0, sequence, &mut out[..40]);
+                    reader.read_part(0, sequence, len, &mut out[..40]);
                     assert!(out[..40] == bytes(sequence + 9, 40));
                 }
             }

@@ -88,12 +88,12 @@ fn run_between_threads(members: [CallSlots; 2], short: usize) {
                         assert_eq!(out, vec![value(1 - me, call); theirs]);
                     }
                     if call % 3 > 0 && len > short {
-                        slots.share(call, &[value(me, call) ^ 1; 9]);
+                        slots.share(call, len, &[value(me, call) ^ 1; 9]);
                         while !slots.has_shared(1 - me, call) {
                             thread::yield_now();
                         }
                         let mut out = [0; 9];
-                        slots.read_part(1 - me, call, &mut out);
+                        slots.read_part(1 - me, call, theirs, &mut out);
                         assert_eq!(out, [value(1 - me, call) ^ 1; 9]);
                     }
                     slots.ended(call);
