@@ -141,6 +141,8 @@ pub(crate) struct CallSlots {
     swapped: bool,
     /// Whether it was ever so.
     was_swapped: bool,
+    /// Of two members: the other one posted nothing in wide memory in the last call in which we did.
+    alone: bool,
     /// When this rank entered the call, as long posts and those that are lent tell.
     entered: u64,
     /// Where in wide memory the next post may begin: behind our last one, or where the other member's was that we have read.
@@ -238,6 +240,7 @@ impl CallSlots {
             narrow,
             swapped: false,
             was_swapped: false,
+            alone: false,
             entered: 0,
             next: 0,
             long,

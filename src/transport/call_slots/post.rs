@@ -40,11 +40,11 @@ pub(super) const MIN_CROWDED_LENT_BYTES: usize = if cfg!(any(test, miri)) { 1 <<
 /// Bytes of a post, at most, that are prefetched. Chosen: with 64, gathers of 8 to 16 ranks took up to 1.2 times as long.
 const MAX_PREFETCH_BYTES: usize = 256;
 
-/// Posts of the same length that two members' wide memory holds before its first bytes are used again. Chosen: with more the first calls of a length find memory that has left
+/// Posts of the same length that two members' wide memory holds before its first bytes are used again, where both post. Chosen: with more the first calls of a length find memory that has left
 /// the caches, and take 1.2 to 1.4 times as long; with 2, posts of up to 64 KiB do in all calls (docs/design.md, "Wide posts").
-const POSTS_PER_CYCLE: usize = 4;
+pub(super) const POSTS_PER_CYCLE: usize = 4;
 /// The least memory for them, in bytes (128 KiB). Chosen: what was written lately is still in the L1 cache of its reader, and to write it again takes up to 1.1 times as long.
-const MIN_CYCLE_BYTES: usize = WIDE_BYTES / 8;
+pub(super) const MIN_CYCLE_BYTES: usize = WIDE_BYTES / 8;
 
 /// How a member shows its post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,11 +230,13 @@ impl CallSlots {
     }
 
     /// A place in wide memory for `len` bytes, of which no member may still read some: where each rank has a core of its own the next one behind the last post, as in a ring
-    /// buffer, else the first one. Two members use no more of it than they need.
+    /// buffer, else the first one. Two members that both post use no more of it than they need; one that posts alone uses all of it, so that its reader's caches no longer have what it
+    /// writes over.
     pub(super) fn gap(&self, len: usize) -> Option<usize> {
         let from = if self.pauses.spins { self.next } else { 0 };
         let posts = POSTS_PER_CYCLE * len.next_multiple_of(WIDE_ALIGN_BYTES);
-        let cycle = if self.areas.len() == 2 { posts.clamp(MIN_CYCLE_BYTES, WIDE_BYTES) } else { WIDE_BYTES };
+        let both = self.areas.len() == 2 && !self.alone;
+        let cycle = if both { posts.clamp(MIN_CYCLE_BYTES, WIDE_BYTES) } else { WIDE_BYTES };
         let gap = self.gap_between(from, cycle, len).or_else(|| self.gap_between(0, cycle, len));
         gap.or_else(|| self.gap_between(0, WIDE_BYTES, len))
     }
@@ -387,7 +389,8 @@ impl CallSlots {
         let [ours, theirs] = [self.mine, other].map(|member| {
             [FLAG, HASH, PAST].map(|word| self.word(member, sequence, word).load(Ordering::Acquire))
         });
-        if ours == theirs {
+        self.alone = ours != theirs;
+        if !self.alone {
             (self.swapped, self.was_swapped) = (!self.swapped, true);
             self.next = self.told(other, sequence).0.min(WIDE_BYTES);
         }

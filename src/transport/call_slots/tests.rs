@@ -2,7 +2,7 @@
 
 use super::layout::{BYTES, MAX_PART_BYTES};
 
-use super::post::{MIN_CROWDED_LENT_BYTES, MIN_LENT_BYTES as MIN_LENT};
+use super::post::{MIN_CROWDED_LENT_BYTES, MIN_CYCLE_BYTES, MIN_LENT_BYTES as MIN_LENT, POSTS_PER_CYCLE};
 use super::*;
 use crate::transport::slot_pool::MAX_CALL_SLOTS;
 use crate::transport::slot_pool::tests::{open, two};
@@ -233,6 +233,37 @@ fn posts_cycle_through_wide_memory() {
     assert_eq!(places(&mut writer, 13..16, sixth), [0; 3]);
 }
 
+/// One of two members that posts alone uses all of its wide memory, and no more than four posts of the length once the other one has posted, too.
+#[test]
+fn a_member_that_posts_alone_cycles_through_all_of_its_wide_memory() {
+    let mut pools = two();
+    let [mut reader, mut writer] = open(&mut pools);
+    const LEN: usize = WIDE_BYTES / 16;
+    let mut places = |calls: Range<u64>, both: bool| -> Vec<usize> {
+        let one = |sequence| {
+            for (slots, posts) in [(&mut writer, true), (&mut reader, both)] {
+                assert_eq!(slots.room(sequence, LEN), Ok(()));
+                slots.post(sequence, POST, once(&vec![7; if posts { LEN } else { 0 }]), posts);
+            }
+            let place = writer.in_wide[writer.layout.turn(sequence)].bytes.start / LEN;
+            for slots in [&mut writer, &mut reader] {
+                slots.ended(sequence);
+                slots.pass(sequence + 1);
+                slots.all_entered(sequence + 1);
+            }
+            place
+        };
+        calls.map(one).collect()
+    };
+    let alone: Vec<usize> = (0..16).chain(0..4).collect();
+    assert_eq!(places(0..20, false), alone);
+    // Each posts where the other's post lies that it has read.
+    assert!(places(20..30, true).iter().all(|place| *place < 6));
+    // It is known after one call that the other one posts nothing.
+    let again = places(30..50, false);
+    assert_eq!(again.iter().max(), Some(&15), "{again:?}");
+}
+
 /// Of two members that have both posted in wide memory each posts next where the other's post lies that it has read, also where only one of them posts.
 #[test]
 fn members_post_where_they_have_read() {
@@ -252,6 +283,7 @@ fn members_post_where_they_have_read() {
         (both, 1),
         (both, MAX_NARROW_BYTES + 1),
     ];
+    let cycle = |len: usize| (POSTS_PER_CYCLE * len).clamp(MIN_CYCLE_BYTES, WIDE_BYTES);
     // Where both have posted in the last call, if they have.
     let (mut swapped, mut last) = (false, [None; 2]);
     for (sequence, (posts, len)) in (0..).zip(calls.into_iter().cycle().take(200)) {
@@ -263,7 +295,8 @@ fn members_post_where_they_have_read() {
             let place = slots.in_wide[slots.layout.turn(sequence)].clone();
             let is_wide = place.until == sequence + 1;
             assert_eq!(is_wide, slots.is_wide(posted.len()), "call {sequence}");
-            let read = last[1 - member].filter(|start| is_wide && start + len <= WIDE_BYTES);
+            // One that lies where the other has posted alone may be farther on.
+            let read = last[1 - member].filter(|start| is_wide && start + len <= cycle(len));
             assert!(
                 read.is_none_or(|start| place.bytes.start == start),
                 "call {sequence}: it is at {place:?}"
