@@ -64,6 +64,11 @@ fn run_ahead() {
 /// A rank that calls when the one before it has returned reads its result and no further post; by an inexact operator the posts of all before it.
 #[test]
 fn a_late_scan_reads_the_result_of_the_rank_before() {
+    std::thread::spawn(scan_late).join().unwrap();
+}
+
+fn scan_late() {
+    share_two_cores();
     const P: usize = 5;
     let returned: [AtomicUsize; P] = Default::default();
     let in_turn = |world: &World, call: &mut dyn FnMut() -> Result<()>| -> Result<(u64, u64)> {
@@ -81,7 +86,7 @@ fn a_late_scan_reads_the_result_of_the_rank_before() {
     };
     all(P, |world, comm| {
         let rank = comm.rank() as u64;
-        // In elements of 8 bytes: the most that a short slot holds beside what is posted; the least that it does not hold.
+        // In elements of 8 bytes: one; the most that have room behind a post in a short slot; the least whose post does not lie in one; and more.
         for len in [1, 22, 45, 1000] {
             let (mine, mut out) = (given(0, comm.rank(), len), vec![0; len]);
             let bytes = 8 * len as u64;

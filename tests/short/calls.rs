@@ -1,6 +1,6 @@
 //! Every operation as a call whose result is known, of lengths that are given.
 
-use circulant::ops::{self, Reducer};
+use circulant::ops::{self, IntoReducer, Reducer};
 use circulant::{Communicator, InPlace, Result};
 
 /// Element `i` of what `rank` gives in call `call`.
@@ -334,23 +334,36 @@ fn exscan(comm: &Communicator, Case { call, len, root, in_place }: Case) -> Resu
     Ok(())
 }
 
-/// A scan by an exact operator, or an exscan: ranks may read the results of others.
-fn scan_exact(
+/// A scan by an exact operator, or an exscan: ranks may read the results of others. Every other call is of bytes, whose lengths need be no whole words.
+fn scan_exact(comm: &Communicator, case: Case, includes_ours: bool) -> Result<()> {
+    let Case { call, len, .. } = case;
+    let given = |rank| given(call, rank, len);
+    if call % 2 == 0 {
+        return scan_of(comm, case, includes_ours, given, (u64::wrapping_add, ops::Sum));
+    }
+    let bytes = |rank| given(rank).iter().map(|value| value.to_le_bytes()[3]).collect();
+    scan_of(comm, case, includes_ours, bytes, (u8::min, ops::Min))
+}
+
+/// The same of what `given` says of each rank.
+fn scan_of<T: circulant::bytemuck::Pod + PartialEq, O: IntoReducer<T>>(
     comm: &Communicator,
-    Case { call, len, root, in_place }: Case,
+    Case { root, in_place, .. }: Case,
     includes_ours: bool,
+    given: impl Fn(usize) -> Vec<T>,
+    (combined, op): (fn(T, T) -> T, O),
 ) -> Result<()> {
     let r = comm.rank();
-    let mine = given(call, r, len);
+    let mine = given(r);
     let mut out = mine.clone();
     match (in_place && r != root, includes_ours) {
-        (true, true) => comm.scan(InPlace, &mut out, ops::Sum)?,
-        (true, false) => comm.exscan(InPlace, &mut out, ops::Sum)?,
-        (false, true) => comm.scan(&mine, &mut out, ops::Sum)?,
-        (false, false) => comm.exscan(&mine, &mut out, ops::Sum)?,
+        (true, true) => comm.scan(InPlace, &mut out, op)?,
+        (true, false) => comm.exscan(InPlace, &mut out, op)?,
+        (false, true) => comm.scan(&mine, &mut out, op)?,
+        (false, false) => comm.exscan(&mine, &mut out, op)?,
     }
-    let ranks = 0..r + usize::from(includes_ours);
-    let sum = |i| ranks.clone().fold(0, |sum: u64, rank| sum.wrapping_add(value(call, rank, i)));
-    assert!(out == if ranks.is_empty() { mine } else { (0..len).map(sum).collect() });
+    let all = (0..r + usize::from(includes_ours)).map(given);
+    let expected = all.reduce(|all, one| all.iter().zip(one).map(|(a, b)| combined(*a, b)).collect());
+    assert!(out == expected.unwrap_or(mine));
     Ok(())
 }

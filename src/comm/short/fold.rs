@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 const FOLD_PIECE_BYTES: usize = MAX_POST_BYTES;
 /// The same of what the other of two ranks has posted by address, as each piece takes a system call. Chosen: as long as pieces of long posts.
 const LONG_FOLD_PIECE_BYTES: usize = PIECE_BYTES;
-/// What the other of two ranks has posted, of at most this many bytes, is copied as soon as it is there, in place to the stack. Chosen: such posts mostly lie in slots, and few
+/// What another rank has posted, of at most this many bytes, is copied as soon as it is there: to the stack, by one of two ranks that is in place, and in a scan by more. Chosen: such posts mostly lie in slots, and few
 /// bytes of the stack are quickly cleared.
 pub(super) const MAX_FEW_BYTES: usize = 256;
 /// From this many bytes of all ranks on, each folds a part for all of them, instead of everything for itself (8 ranks on 2
@@ -42,7 +42,7 @@ pub(super) enum Order {
     Before,
 }
 
-/// Few bytes that the other of two ranks contributes in place, aligned for any built-in element.
+/// Few bytes that another rank contributes, aligned for any built-in element.
 #[repr(align(64))]
 pub(super) struct Few([u8; MAX_FEW_BYTES]);
 
@@ -116,7 +116,7 @@ impl Communicator {
                     keep(run, send, recv);
                     return Ok(());
                 }
-                // A part of the result is shared in a long slot, which a short post has not where ranks share cores.
+                // Where ranks share cores each folds a short vector for itself.
                 let split = run.size() > 2
                     && recv.len() * run.size() > SPLIT_FOLD_BYTES
                     && (recv.len() > MAX_SHORT_BYTES || !self.shares_cores());

@@ -4,7 +4,7 @@
 //!
 //! Whether a call goes this way depends on what all ranks know alike: operation, bytes, communicator, options, settings.
 //! Where each rank knows its own counts only, a post says how long its blocks are, and whether they follow by plan (`told.rs`).
-//! What is folded is folded in the order of ranks, by an inexact operator in the tree that `reproducible` asks for.
+//! What is folded is folded in the order of ranks, and where the operator is inexact in the tree that `reproducible` asks for.
 //!
 //! Each post says which call it is of, with a hash of its arguments and one of all short calls of this communicator before.
 //! So ranks that disagree find out when one reads the other's post: in this call, or in the next in which it does.

@@ -1,6 +1,6 @@
-//! Scans of short vectors. A rank that has its result shares it where the operator is exact and its slot has room, so that ranks behind it need not read what all before it have
-//! posted: where ranks share cores and make calls in a row, the rank before ours mostly has its result when we have a core. A rank does not wait for that of another.
-//! What an inexact operator gives must not depend on who is first: it is folded from all posts, in one tree.
+//! Scans of short vectors. Where ranks share cores a rank that has its result shares it, if the operator is exact and the slot has room, so that ranks behind it need not read what all
+//! before it have posted: of calls in a row, the rank before ours mostly has its result when we have a core. A rank does not wait for another rank's result. (With a core for each, all fold
+//! at the same time, and to share a result would take longer.) What an inexact operator gives must not depend on which rank is first: it is folded from all posts, in one tree.
 
 use super::data::keep;
 use super::fold::{Few, MAX_FEW_BYTES, Order, folding};
@@ -37,7 +37,7 @@ impl Communicator {
                     return run.scan_two(operation, send, recv, by);
                 }
                 run.post(send.unwrap_or(recv))?;
-                if by.exact() && run.slots()?.has_part(len, len) {
+                if self.shares_cores() && by.exact() && run.slots()?.has_part(len, len) {
                     return run.scan_exact(operation, send, recv, by);
                 }
                 match (operation, run.rank()) {
@@ -116,6 +116,7 @@ impl Run<'_, '_> {
             }
             if has_some {
                 self.counts().reduced_bytes += len as u64;
+                // In the order of ranks, though the library has no exact operator that does not commute.
                 by.reduce(recv, came, Side::SourceLeft)?;
             }
             has_some = true;

@@ -368,7 +368,8 @@ impl CallSlots {
         self.layout.part(0, posted, len).is_some()
     }
 
-    /// Shows `part`, our part of a result, in a call in which we have posted `posted` bytes, for members to read.
+    /// Shows `part`, our part of a result, in a call in which we have posted `posted` bytes, for members to read. (Should these have been more, what members read of them may be
+    /// bytes of the part.)
     ///
     /// # Panics
     /// When it has [no room](CallSlots::has_part), or we have not posted so.
@@ -383,7 +384,7 @@ impl CallSlots {
         };
         assert!(taken == sequence + 1, "a part without a post");
         let area = &self.areas[self.mine];
-        // SAFETY: the slot has room for it (`Layout::part`), and our post of this call has taken the slot (asserted). No member reads these bytes: all have passed the call
+        // SAFETY: the slot has room for it (`Layout::part`), and our post of this call has taken the slot (asserted). No member needs these bytes, behind the post: all have passed the call
         // that they were of (`room`, before the post), and the flag does not name this one yet.
         unsafe { area.memory.write(at, part.as_ptr(), part.len()) };
         area.count(self.layout.slot(sequence) + SHARED_FLAG).store(sequence + 1, Ordering::Release);
