@@ -180,7 +180,10 @@ pub(in crate::plan) fn circulant_widths(size: u32) -> Vec<(u32, u32)> {
 
 /// The arguments of the allgather that it is where all counts are equal: no count need be looked at then.
 pub(super) fn as_allgather(a: &Arguments) -> Option<Arguments> {
-    let bytes = a.each().filter(|_| !a.counts.is_empty())?;
+    if a.counts.is_empty() {
+        return None;
+    }
+    let bytes = a.each()?;
     Some(Arguments { size: a.size, bytes, blocks: a.blocks, ..Arguments::default() })
 }
 

@@ -565,3 +565,35 @@ pub(in crate::plan) fn powers(size: u32) -> Vec<u32> {
 pub(in crate::plan) fn float(n: u64) -> f64 {
     n as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_said_to_be_alike_are() {
+        let wire = LogGp { latency_ns: 1000, overhead_ns: 300, byte_ps: 80, reduce_ps: 1 };
+        let mut alike = 0;
+        for (per_node, nodes, size) in
+            (0..9).flat_map(|per_node| [0, 3].map(|nodes| (per_node, nodes, 8))).chain([(4, 3, 2), (4, 0, 4)])
+        {
+            let groups = Groups { nodes, taper: 4, latency_ns: 500 };
+            let machine = Machine { per_node, groups, ..Machine::flat(wire) };
+            for alone in [false, true] {
+                let path = Path { alone, ..Path::new(&machine, size) };
+                if path.has_links_alike() {
+                    alike += 1;
+                    let all = (1..size).map(|distance| path.link(distance));
+                    assert!(
+                        all.clone().all(|link| link == path.link(1)),
+                        "{per_node} a node, {nodes} a group, {size}"
+                    );
+                    let sums = path.links(1..size);
+                    assert_eq!(sums.count, u64::from(size - 1));
+                    assert_eq!(sums.slower, all.map(|(_, node, group)| node.max(group)).sum::<f64>());
+                }
+            }
+        }
+        assert!(alike > 8, "{alike}");
+    }
+}
