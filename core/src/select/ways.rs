@@ -41,6 +41,12 @@ const MAX_LATER_PRICE_PERCENT: u32 = 400;
 const MAX_BURST_PRICE_PERCENT: u32 = 800;
 /// Its bytes one after the other on links must be no more than this (64 KiB). Chosen: three times what the buckets of `ci/cluster` let through at once.
 const MAX_BURST_BYTES: f64 = 65_536.0;
+/// Of an algorithm that has a choice of blocks one by this many is worth a later trial where a link may let a burst through, and where ranks that wait for a core make puts dearer than prices
+/// know. Chosen: 16 ranks on two cores, whose links let 20 KB through, broadcast 10 KB in 0.40 ms by `two_tree` in 2 blocks and in 1.33 in 16, 30 KB in 1.53 ms in 4 blocks and in 2.76 in 27, and a
+/// scan of 30 KB takes them 1.84 ms by `pipeline` in 2 or 4 blocks and 4.39 in 42.
+const FEWER_BLOCKS: u32 = 8;
+/// Where its puts are no longer than this, in bytes. Chosen: what `ci/cluster` lets through at once is 20 KB.
+const MAX_BURST_PUT_BYTES: u64 = 16_384;
 
 /// Ways of a call that are worth trials.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +61,8 @@ impl Selection {
     /// The ways that are worth a trial. Those of the first trial come first, at
     /// most [`MAX_WAYS`], the cheapest ahead of all: other algorithms, one of which spares the links between groups of nodes where these
     /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less, of at most [`MAX_PRICE_PERCENT`] of the lowest price or at most [`MAX_MORE_NS`] more. Behind them
-    /// are those of later trials: the one that would be the best if bytes took no time, of at most eight times the lowest price and 64 KiB, the other algorithms by price, and these in other numbers of blocks, as far as
-    /// their bytes alone take no longer than the lowest price.
+    /// are those of later trials: the one that would be the best if bytes took no time, of at most eight times the lowest price and 64 KiB; the other algorithms by price, as far as
+    /// their bytes alone take no longer than the lowest price; all that have a choice in an eighth of the blocks, in puts of up to 16 KiB between nodes; and the others in half and twice as many.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Ways {
         let arguments = agreed(operation, arguments);
         let fits =
@@ -79,6 +85,19 @@ impl Selection {
         let burst = self.best_in_burst(&arguments, &priced, percent(MAX_BURST_PRICE_PERCENT));
         let is_worth_later = |cost: &Cost| cost.ns <= most_later_ns && cost.bytes * byte_ns <= lowest.ns;
         let later: Vec<_> = priced.iter().filter(|(_, cost)| is_worth_later(cost)).copied().collect();
+        let is_far = arguments.size > machine.per_node;
+        let is_worth_in_few = |cost: &Cost| {
+            let put = arguments.largest() / u64::from(cost.blocks.max(1));
+            is_far && cost.ns <= most_later_ns && put <= MAX_BURST_PUT_BYTES
+        };
+        let few = |(algorithm, cost): &(&'static Algorithm, Cost)| {
+            let has_choice = algorithm.messages.is_none() && cost.blocks > 1;
+            let blocks = cost.blocks.div_ceil(FEWER_BLOCKS);
+            has_choice
+                .then(|| self.in_blocks(algorithm, blocks, operation, &arguments, is_worth_in_few))
+                .flatten()
+        };
+        let in_few: Vec<_> = priced.iter().filter_map(few).collect();
         let is_worth = |cost: &Cost| cost.ns <= most_ns;
         priced.retain(|(_, cost)| is_worth(cost));
         let near = self.best_if_tapered(&arguments, priced.iter().map(|(a, _)| *a));
@@ -98,7 +117,7 @@ impl Selection {
         let most = first.max(if first < 2 { MAX_WAYS } else { 0 }) + MAX_LATER_WAYS;
         let others = later.iter().map(|(a, _)| self.way_of(a, &arguments));
         let scaled = later.iter().flat_map(|of| self.scaled(*of, operation, &arguments, &is_worth_later));
-        for way in burst.into_iter().chain(others).chain(scaled) {
+        for way in burst.into_iter().chain(others).chain(in_few).chain(scaled) {
             if ways.len() == most {
                 break;
             }
@@ -150,14 +169,24 @@ impl Selection {
             None if cost.blocks > 1 => vec![cost.blocks.saturating_mul(2), cost.blocks.div_ceil(2)],
             None => Vec::new(),
         };
-        let scaled = move |blocks: u32| {
-            let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
-            let fits = refused(algorithm, &asked, false).is_none()
-                && Bound::USUAL.exceeded(algorithm, operation, &asked, self.machine()).is_none();
-            (fits && is_worth(&algorithm.cost(&asked, self.machine())))
-                .then_some(Way { algorithm, blocks: Some(blocks) })
-        };
+        let scaled = move |blocks| self.in_blocks(algorithm, blocks, operation, arguments, &is_worth);
         more.into_iter().filter(move |n| *n != cost.blocks).filter_map(scaled)
+    }
+
+    /// This algorithm in so many blocks, where it can and that is worth it by price.
+    fn in_blocks(
+        &self,
+        algorithm: &'static Algorithm,
+        blocks: u32,
+        operation: Operation,
+        arguments: &Arguments,
+        is_worth: impl Fn(&Cost) -> bool,
+    ) -> Option<Way> {
+        let asked = Arguments { blocks: Some(blocks), ..arguments.clone() };
+        let fits = refused(algorithm, &asked, false).is_none()
+            && Bound::USUAL.exceeded(algorithm, operation, &asked, self.machine()).is_none();
+        (fits && is_worth(&algorithm.cost(&asked, self.machine())))
+            .then_some(Way { algorithm, blocks: Some(blocks) })
     }
 
     /// Where groups of nodes are not known: of these algorithms, the cheapest first, the one that would be the best if they were tapered, unless those that

@@ -417,7 +417,8 @@ fn later_trials_have_what_only_hops_and_puts_make_dear() {
         let lowest = cost(&ways.all[0]).ns;
         for (at, way) in ways.all[ways.first..].iter().enumerate() {
             let cost = cost(way);
-            let is_of_puts = cost.ns <= 4.0 * lowest && cost.bytes * 57.0 <= lowest;
+            let is_few = way.blocks == Some(way.algorithm.cost(&a, s.machine()).blocks.div_ceil(8));
+            let is_of_puts = cost.ns <= 4.0 * lowest && (cost.bytes * 57.0 <= lowest || is_few);
             let is_burst = cost.ns <= 8.0 * lowest && cost.bytes <= 65_536.0;
             assert!(is_of_puts || is_burst, "{operation} {bytes}: {way}");
             assert!(is_of_puts || at == 0, "{operation} {bytes}: {way} comes first");
@@ -465,6 +466,29 @@ fn a_way_that_is_the_best_if_bytes_take_no_time_is_tried() {
     assert!(names[0] == "linear" && times > 4.0, "{names:?} {times}");
     // All ranks on one node have no such link.
     assert!(!later(&of(36_000, 28_000, 57_300, 4400, 16), 120).0.contains(&"linear"));
+}
+
+/// Prices of many short blocks are far off where a link lets a burst through: later trials between nodes have an eighth of them, unless puts are longer than 16 KiB.
+#[test]
+fn an_eighth_of_the_blocks_is_tried() {
+    let few = |per_node, bytes| {
+        let wire = LogGp { latency_ns: 10_200, overhead_ns: 14_000, byte_ps: 56_700, reduce_ps: 100 };
+        let machine =
+            Machine { unhidden: PROBED_UNHIDDEN, alone_ns: 4000, per_node, ..Machine::flat(wire).in_turns() };
+        let s = Selection::of(&Settings::default(), machine).unwrap();
+        let a = Arguments { size: 16, bytes, ..pair(bytes) };
+        let ways = s.ways(Operation::Bcast, &a);
+        assert!(
+            ways.all[..ways.first].iter().any(|way| way.algorithm.name == "two_tree"),
+            "{bytes}: its price is low"
+        );
+        let usual = algorithm(Operation::Bcast, "two_tree").unwrap().cost(&a, s.machine()).blocks;
+        let few = |way: &&Way| way.algorithm.name == "two_tree" && way.blocks == Some(usual.div_ceil(8));
+        ways.all[ways.first..].iter().find(few).and_then(|way| way.blocks)
+    };
+    assert_eq!([10_000, 30_000].map(|bytes| few(1, bytes)), [Some(2), Some(4)]);
+    assert_eq!(few(1, 1 << 20), None, "puts are long");
+    assert_eq!(few(16, 10_000), None, "one node");
 }
 
 /// Whether few links join groups of nodes, of which none is known, only a trial can tell: it knows a way that spares them, if that costs little.

@@ -140,7 +140,7 @@ impl Arguments {
     }
 
     /// Bytes of the rank that has most, where each has its own count or all have `bytes`.
-    pub(in crate::plan) fn largest(&self) -> u64 {
+    pub(crate) fn largest(&self) -> u64 {
         self.counts.iter().copied().max().unwrap_or(self.bytes)
     }
 

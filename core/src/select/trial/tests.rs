@@ -280,7 +280,8 @@ fn ways_are_few_and_not_dear() {
             let byte_ns = selection.machine().wire.byte_ps as f64 / 1000.0;
             let chosen = selection.choose(operation, &a, None, false).map(|choice| choice.way);
             assert_eq!(ways.first().copied(), chosen.ok(), "{operation} {bytes}");
-            let trials = 1 + ways.len().saturating_sub(first.max(2)).div_ceil(MAX_WAYS - 1);
+            let tried_first = if first < 2 { MAX_WAYS } else { first };
+            let trials = 1 + ways.len().saturating_sub(tried_first).div_ceil(MAX_WAYS - 1);
             assert!(first <= MAX_WAYS && trials <= MAX_TRIALS, "{operation} {bytes}: {ways:?}");
             let lowest = ways.first().map_or(0.0, |way| cost(way).ns);
             for (at, way) in ways.iter().enumerate() {
@@ -288,7 +289,11 @@ fn ways_are_few_and_not_dear() {
                     cost(way).ns <= (lowest * 1.5).max(lowest + 500_000.0)
                 } else {
                     let is_burst = at == first && cost(way).ns <= 8.0 * lowest && cost(way).bytes <= 65_536.0;
-                    is_burst || cost(way).ns <= 4.0 * lowest && cost(way).bytes * byte_ns <= lowest
+                    let usual = way.algorithm.cost(&a, selection.machine()).blocks;
+                    let is_few = way.blocks == Some(usual.div_ceil(8))
+                        && a.largest() / u64::from(cost(way).blocks) <= 16_384;
+                    let is_of_puts = cost(way).bytes * byte_ns <= lowest || is_few;
+                    is_burst || cost(way).ns <= 4.0 * lowest && is_of_puts
                 };
                 assert!(is_worth, "{operation} {bytes}: {way}");
                 assert_eq!(ways.iter().filter(|other| *other == way).count(), 1);
