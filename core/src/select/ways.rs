@@ -41,11 +41,11 @@ const MAX_LATER_PRICE_PERCENT: u32 = 400;
 const MAX_BURST_PRICE_PERCENT: u32 = 800;
 /// Its bytes one after the other on links must be no more than this (64 KiB). Chosen: three times what the buckets of `ci/cluster` let through at once.
 const MAX_BURST_BYTES: f64 = 65_536.0;
-/// Of an algorithm that has a choice of blocks one by this many is worth a later trial where a link may let a burst through, and where ranks that wait for a core make puts dearer than prices
-/// know. Chosen: 16 ranks on two cores, whose links let 20 KB through, broadcast 10 KB in 0.40 ms by `two_tree` in 2 blocks and in 1.33 in 16, 30 KB in 1.53 ms in 4 blocks and in 2.76 in 27, and a
-/// scan of 30 KB takes them 1.84 ms by `pipeline` in 2 or 4 blocks and 4.39 in 42.
+/// A pipelined algorithm is tried with its number of blocks divided by this, too, between nodes: a link that lets a burst through needs fewer blocks than prices say, and so do ranks that share
+/// cores. Chosen: 16 ranks on two cores, whose links let 20 KB through, broadcast 10 KB by `two_tree` in 0.59 ms so and in 1.55 in as many blocks as by price, 30 KB in 1.62 and 2.67, and scan 30 KB by
+/// `pipeline` in 2.00 and 3.92 (times of trials, November 29, 2026).
 const FEWER_BLOCKS: u32 = 8;
-/// Where its puts are no longer than this, in bytes. Chosen: what `ci/cluster` lets through at once is 20 KB.
+/// The longest put for that, in bytes (16 KiB). Chosen: less than the 20 KB that links of `ci/cluster` let through at once.
 const MAX_BURST_PUT_BYTES: u64 = 16_384;
 
 /// Ways of a call that are worth trials.
@@ -62,7 +62,7 @@ impl Selection {
     /// most [`MAX_WAYS`], the cheapest ahead of all: other algorithms, one of which spares the links between groups of nodes where these
     /// are not known, then the cheapest one in half and twice as many blocks, or in a hop more and a hop less, of at most [`MAX_PRICE_PERCENT`] of the lowest price or at most [`MAX_MORE_NS`] more. Behind them
     /// are those of later trials: the one that would be the best if bytes took no time, of at most eight times the lowest price and 64 KiB; the other algorithms by price, as far as
-    /// their bytes alone take no longer than the lowest price; all that have a choice in an eighth of the blocks, in puts of up to 16 KiB between nodes; and the others in half and twice as many.
+    /// their bytes alone take no longer than the lowest price; pipelined ones in an eighth of their blocks, in puts of up to 16 KiB between nodes; and those of before in half and twice as many.
     pub fn ways(&self, operation: Operation, arguments: &Arguments) -> Ways {
         let arguments = agreed(operation, arguments);
         let fits =
@@ -85,19 +85,8 @@ impl Selection {
         let burst = self.best_in_burst(&arguments, &priced, percent(MAX_BURST_PRICE_PERCENT));
         let is_worth_later = |cost: &Cost| cost.ns <= most_later_ns && cost.bytes * byte_ns <= lowest.ns;
         let later: Vec<_> = priced.iter().filter(|(_, cost)| is_worth_later(cost)).copied().collect();
-        let is_far = arguments.size > machine.per_node;
-        let is_worth_in_few = |cost: &Cost| {
-            let put = arguments.largest() / u64::from(cost.blocks.max(1));
-            is_far && cost.ns <= most_later_ns && put <= MAX_BURST_PUT_BYTES
-        };
-        let few = |(algorithm, cost): &(&'static Algorithm, Cost)| {
-            let has_choice = algorithm.messages.is_none() && cost.blocks > 1;
-            let blocks = cost.blocks.div_ceil(FEWER_BLOCKS);
-            has_choice
-                .then(|| self.in_blocks(algorithm, blocks, operation, &arguments, is_worth_in_few))
-                .flatten()
-        };
-        let in_few: Vec<_> = priced.iter().filter_map(few).collect();
+        let in_fewer = |of: &_| self.in_fewer_blocks(*of, operation, &arguments, most_later_ns);
+        let in_fewer: Vec<_> = priced.iter().filter_map(in_fewer).collect();
         let is_worth = |cost: &Cost| cost.ns <= most_ns;
         priced.retain(|(_, cost)| is_worth(cost));
         let near = self.best_if_tapered(&arguments, priced.iter().map(|(a, _)| *a));
@@ -117,7 +106,7 @@ impl Selection {
         let most = first.max(if first < 2 { MAX_WAYS } else { 0 }) + MAX_LATER_WAYS;
         let others = later.iter().map(|(a, _)| self.way_of(a, &arguments));
         let scaled = later.iter().flat_map(|of| self.scaled(*of, operation, &arguments, &is_worth_later));
-        for way in burst.into_iter().chain(others).chain(in_few).chain(scaled) {
+        for way in burst.into_iter().chain(others).chain(in_fewer).chain(scaled) {
             if ways.len() == most {
                 break;
             }
@@ -173,7 +162,25 @@ impl Selection {
         more.into_iter().filter(move |n| *n != cost.blocks).filter_map(scaled)
     }
 
-    /// This algorithm in so many blocks, where it can and that is worth it by price.
+    /// The same algorithm in an eighth of its blocks, between nodes, where that costs at most `most_ns` and its puts are short.
+    fn in_fewer_blocks(
+        &self,
+        (algorithm, cost): (&'static Algorithm, Cost),
+        operation: Operation,
+        arguments: &Arguments,
+        most_ns: f64,
+    ) -> Option<Way> {
+        if arguments.size <= self.machine().per_node || algorithm.messages.is_some() || cost.blocks < 2 {
+            return None;
+        }
+        let is_worth = |cost: &Cost| {
+            let put = arguments.largest().div_ceil(cost.blocks.max(1).into());
+            cost.ns <= most_ns && put <= MAX_BURST_PUT_BYTES
+        };
+        self.in_blocks(algorithm, cost.blocks.div_ceil(FEWER_BLOCKS), operation, arguments, is_worth)
+    }
+
+    /// This algorithm with this number of blocks, if it accepts that, its plan is not too large, and `is_worth` accepts its price.
     fn in_blocks(
         &self,
         algorithm: &'static Algorithm,

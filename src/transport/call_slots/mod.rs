@@ -368,8 +368,8 @@ impl CallSlots {
         self.layout.part(0, posted, len).is_some()
     }
 
-    /// Shows `part`, our part of a result, in a call in which we have posted `posted` bytes, for members to read. (Should these have been more, what members read of them may be
-    /// bytes of the part.)
+    /// Shows `part`, our part of a result, in a call in which we have posted `posted` bytes, for members to read. (If `posted` is less than we have posted, the part overwrites the
+    /// rest of the post.)
     ///
     /// # Panics
     /// When it has [no room](CallSlots::has_part), or we have not posted so.

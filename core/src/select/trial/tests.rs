@@ -291,7 +291,7 @@ fn ways_are_few_and_not_dear() {
                     let is_burst = at == first && cost(way).ns <= 8.0 * lowest && cost(way).bytes <= 65_536.0;
                     let usual = way.algorithm.cost(&a, selection.machine()).blocks;
                     let is_few = way.blocks == Some(usual.div_ceil(8))
-                        && a.largest() / u64::from(cost(way).blocks) <= 16_384;
+                        && a.largest().div_ceil(cost(way).blocks.into()) <= 16_384;
                     let is_of_puts = cost(way).bytes * byte_ns <= lowest || is_few;
                     is_burst || cost(way).ns <= 4.0 * lowest && is_of_puts
                 };
