@@ -187,8 +187,11 @@ impl Engine {
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }
+        // Data before messages: others wait for it, and seldom for an acknowledgement.
+        let posted = self.post_ready()?;
         let sent = self.flush()?;
-        Ok(events + sent + self.post_ready()?)
+        self.hand_over();
+        Ok(events + posted + sent)
     }
 
     /// Sends queued messages, as far as the transport takes them.

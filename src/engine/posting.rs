@@ -23,7 +23,6 @@ impl Engine {
             moved += self.post_slot(slot)?;
         }
         self.collected |= moved > 0;
-        self.hand_over();
         Ok(moved)
     }
 
@@ -35,7 +34,7 @@ impl Engine {
     }
 
     /// What was posted and sent goes to the device, all that is for one peer together.
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self) {
         if std::mem::take(&mut self.collected)
             && let Some(transport) = &mut self.transport
         {

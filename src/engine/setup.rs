@@ -116,9 +116,13 @@ impl Setup {
     }
 
     /// A receiver acknowledges a peer's bytes in portions of this size: a smaller rest it may keep for good. Half the window can be such
-    /// rests, of all the peers that a rank puts to: q, or as many as the plan says.
-    pub(super) fn acknowledge_at(&self, folds: bool, fan_out: Option<u32>) -> u64 {
+    /// rests, of all the peers that a rank puts to: q, or as many as the plan says. Where all bytes of the operation fit into the window, nothing is acknowledged.
+    pub(super) fn acknowledge_at(&self, folds: bool, fan_out: Option<u32>, bytes: u64) -> u64 {
+        let window = self.window(folds);
+        if (1..=window).contains(&bytes) {
+            return u64::MAX;
+        }
         let peers = fan_out.map_or(self.q(), |peers| u64::from(peers).clamp(1, self.q()));
-        (self.window(folds).min(self.flow.acknowledged) / (2 * peers)).max(1)
+        (window.min(self.flow.acknowledged) / (2 * peers)).max(1)
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct Meta {
     pub call: CallId,
     pub hash: u64,
     pub rounds: u32,
-    /// Of the message or vector, or of all blocks, where that is known.
+    /// Of the message or vector, or of all blocks, where all ranks know that alike; else 0.
     pub bytes: u64,
 }
 
@@ -249,8 +249,8 @@ impl Task {
     pub(crate) fn reset(&mut self, meta: Meta, binding: Binding, setup: &Setup) {
         self.clear(meta, binding);
         let (flow, folds) = (&setup.flow, self.reducer.is_some());
-        (self.window, self.portion) =
-            (setup.window(folds), setup.acknowledge_at(folds, self.program.fan_out));
+        self.window = setup.window(folds);
+        self.portion = setup.acknowledge_at(folds, self.program.fan_out, self.meta.bytes);
         self.ordered = (self.volume > flow.window / 4).then(Since::default);
         self.arrivals_left = self.program.arrivals;
         self.pace.reset(flow, folds, (self.puts, self.volume));

@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod acknowledgements;
 mod closing;
 mod late;
 mod survivors;
@@ -246,10 +247,14 @@ fn enters_an_alltoall(engine: Engine) -> Entered {
     enters(engine, &crate::plan::alltoall::direct::alltoall(3, 64 << 10).unwrap())
 }
 
-fn enters(mut engine: Engine, plan: &dyn Plan) -> Entered {
+fn enters(engine: Engine, plan: &dyn Plan) -> Entered {
+    enters_as(engine, plan, meta(0))
+}
+
+fn enters_as(mut engine: Engine, plan: &dyn Plan, meta: Meta) -> Entered {
     let arena = Arena::default();
     let (t, binding, blocks) = task(&mut engine, &arena, plan, 0);
-    let slot = engine.start(t, meta(0), binding).unwrap();
+    let slot = engine.start(t, meta, binding).unwrap();
     (engine, slot, (arena, blocks))
 }
 
@@ -296,30 +301,6 @@ fn puts_do_not_wait_in_order_for_ever() {
     clock.sleep(Duration::from_micros(1));
     assert!(!world.iter_mut().any(goes_on));
     assert!(world[0].0.stats().puts > 0, "rank 2 is not served");
-}
-
-/// Sixteen portions come before their receiver looks.
-#[test]
-fn portions_that_come_together_are_acknowledged_together() {
-    let flow = Flow {
-        window: 1 << 20,
-        acknowledged: 2 * 8192,
-        bandwidth_bound: u64::MAX,
-        order_timeout: Duration::ZERO,
-    };
-    let chain = crate::plan::bcast::chain::Bcast::new(2, 0, 16 * 8192, 16).unwrap();
-    let mut world: Vec<_> =
-        engines_of(2, flow, Borrow::Direct).into_iter().map(|engine| enters(engine, &chain)).collect();
-    assert!(!goes_on(&mut world[1]), "nothing has come");
-    let ready = world[1].0.stats().messages;
-    goes_on(&mut world[0]);
-    assert_eq!(world[0].0.stats().puts, 16);
-    let mut left = 100;
-    while !goes_on(&mut world[1]) {
-        left -= 1;
-        assert!(left > 0, "it does not end");
-    }
-    assert_eq!(world[1].0.stats().messages - ready, 1);
 }
 
 /// Blocks bound by bandwidth are put one at a time, each when that of the round before has come; shorter ones all at once.
