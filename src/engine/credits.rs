@@ -2,12 +2,12 @@
 
 use crate::hash::NumberMap;
 
-/// Eager messages (of up to `MESSAGE_MAX` bytes) that one rank may have on their way to, or kept at, a neighbour of the
-/// circulant graph. Chosen: 12 of 8 KiB from each of 2⌈log₂ p⌉ neighbours are 2 MiB at p = 1000.
+/// Eager messages (of up to `LONG_MESSAGE_MAX` bytes) that one rank may have on their way to, or kept at, a neighbour of the
+/// circulant graph. Chosen: 12 of 16 KB from each of 2⌈log₂ p⌉ neighbours are 4 MB at p = 1000.
 /// `credits_run_out_and_come_back` shows what happens without.
 pub(super) const CREDITS: u32 = if cfg!(test) { 4 } else { 12 };
 /// Eager messages that one rank accepts from all ranks that are no neighbours, each at most [`CREDITS`]. This bounds the memory for messages
-/// whose call is not entered yet to 128 MiB (at `MESSAGE_MAX` bytes each) for any number of ranks. With more than 16 384 ranks
+/// whose call is not entered yet to 256 MiB (at `LONG_MESSAGE_MAX` bytes each) for any number of ranks. With more than 16 384 ranks
 /// only neighbours send eagerly; the others ask for the ready message first.
 pub(super) const SHARED_CREDITS: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 

@@ -9,7 +9,7 @@ use super::task::Task;
 use crate::buffer::ForkMark;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::NumberSet;
-use crate::transport::{Clock, HardwareCounts, Limits, MESSAGE_MAX, Posted, Sink, Transport};
+use crate::transport::{Clock, HardwareCounts, LONG_MESSAGE_MAX, Limits, Posted, Sink, Transport};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) struct Engine {
     /// Wait by sleeping: for ranks that must not disturb a measurement on shared cores.
     pub(crate) lazy: bool,
     /// Where messages are written.
-    pub(super) scratch: Box<[u8; MESSAGE_MAX]>,
+    pub(super) scratch: Box<[u8; LONG_MESSAGE_MAX]>,
     /// In long waits; zero where a rank is to poll.
     pub(crate) longest_nap: Duration,
     /// The only source of time, and of sleep, in the engine.
@@ -75,7 +75,7 @@ impl Engine {
             core: Core::new(setup, clock.ticks()),
             mark: ForkMark::new(),
             lazy: false,
-            scratch: Box::new([0; MESSAGE_MAX]),
+            scratch: Box::new([0; LONG_MESSAGE_MAX]),
             longest_nap: Duration::ZERO,
             clock,
             quiet: None,

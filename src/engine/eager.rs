@@ -18,13 +18,13 @@ use super::task::{Delivered, Task};
 use crate::buffer;
 use crate::error::{ErrorKind, Result};
 use crate::record::EventKind;
-use crate::transport::{Limits, MESSAGE_MAX, Posted};
+use crate::transport::{LONG_MESSAGE_MAX, Limits, Posted};
 
 /// Bytes of data in one eager message, at most.
-const MAX_EAGER_DATA_BYTES: usize = MESSAGE_MAX - EAGER_HEADER_BYTES;
-/// Bytes that one rank puts to another in an operation that go eagerly, at most: what a message of [`MESSAGE_MAX`] bytes holds,
+const MAX_EAGER_DATA_BYTES: usize = LONG_MESSAGE_MAX - EAGER_HEADER_BYTES;
+/// Bytes that one rank puts to another in an operation that go eagerly, at most: what a message of [`LONG_MESSAGE_MAX`] bytes holds,
 /// rounded down.
-const EAGER_LIMIT_BYTES: usize = 8000;
+const EAGER_LIMIT_BYTES: usize = 16_000;
 const _: () = assert!(MAX_EAGER_DATA_BYTES >= EAGER_LIMIT_BYTES);
 
 /// Bytes that go eagerly on a wire, at most; the same on all ranks, as the limits are.
@@ -87,7 +87,7 @@ impl Engine {
         let first = op.first_segment as usize;
         let mut at = EAGER_HEADER_BYTES;
         for s in &task.program.segments[first..first + op.segments as usize] {
-            let len = usize::try_from(s.len).unwrap_or(usize::MAX).min(MESSAGE_MAX - at);
+            let len = usize::try_from(s.len).unwrap_or(usize::MAX).min(LONG_MESSAGE_MAX - at);
             buffer::read(&task.binding, s.place, &mut buffer[at..at + len])?;
             at += len;
         }

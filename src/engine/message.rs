@@ -11,7 +11,7 @@ pub(crate) use super::status::{CallId, FINALIZE, Mark, Status};
 use crate::buffer::Grant;
 use crate::error::ErrorKind;
 use crate::plan::{Place, Region};
-use crate::transport::MESSAGE_MAX;
+use crate::transport::{LONG_MESSAGE_MAX, MESSAGE_MAX};
 
 /// Operation slots are below this; the words above belong to start-up and measuring.
 pub(crate) const SLOTS: usize = IN_FLIGHT as usize;
@@ -62,7 +62,7 @@ pub(crate) struct EagerHeader {
 
 impl EagerHeader {
     /// Writes it as `from`'s: the first [`EAGER_HEADER_BYTES`] bytes of the message.
-    pub(super) fn write(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) {
+    pub(super) fn write(&self, from: u32, out: &mut [u8; LONG_MESSAGE_MAX]) {
         let mut w = Writer { out, at: 0 };
         w.u8(EAGER_CODE);
         w.u32(from);
@@ -159,7 +159,7 @@ pub(super) const MAX_TEXT_BYTES: usize = 6000;
 pub(crate) const HELP: char = '\u{1f}';
 
 struct Writer<'a> {
-    out: &'a mut [u8; MESSAGE_MAX],
+    out: &'a mut [u8; LONG_MESSAGE_MAX],
     at: usize,
 }
 
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
 
 impl Message {
     /// Writes the message as `from`'s; returns its length.
-    pub(crate) fn encode(&self, from: u32, out: &mut [u8; MESSAGE_MAX]) -> usize {
+    pub(crate) fn encode(&self, from: u32, out: &mut [u8; LONG_MESSAGE_MAX]) -> usize {
         let mut w = Writer { out, at: 0 };
         w.u8(self.code());
         w.u32(from);
@@ -443,7 +443,7 @@ impl Message {
 pub fn fuzz_message(bytes: &[u8]) {
     let _ = EagerHeader::read(bytes);
     let Some((from, message)) = Message::decode(bytes) else { return };
-    let mut out = [0; MESSAGE_MAX];
+    let mut out = [0; LONG_MESSAGE_MAX];
     let len = message.encode(from, &mut out);
     let again = Message::decode(&out[..len]);
     assert!(matches!(message, Message::Abort { .. }) || again == Some((from, message)));
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn messages_come_back() {
         for m in samples() {
-            let mut buffer = [0; MESSAGE_MAX];
+            let mut buffer = [0; LONG_MESSAGE_MAX];
             let n = m.encode(31, &mut buffer);
             let (from, back) = Message::decode(&buffer[..n]).unwrap();
             assert_eq!(from, 31);
@@ -551,7 +551,7 @@ mod tests {
             let call = CallId { comm: 9 << 33, sequence: 8 };
             let target = Place::new(region, 1 << 40);
             let head = EagerHeader { call, code: 3, hash: 77, counter: 12, target };
-            let mut buffer = [0; MESSAGE_MAX];
+            let mut buffer = [0; LONG_MESSAGE_MAX];
             head.write(5, &mut buffer);
             buffer[EAGER_HEADER_BYTES..EAGER_HEADER_BYTES + 3].copy_from_slice(b"abc");
             assert_eq!(EagerHeader::read(&buffer[..EAGER_HEADER_BYTES + 3]), Some((5, head, &b"abc"[..])));

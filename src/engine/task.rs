@@ -19,11 +19,6 @@ use super::setup::Setup;
 use super::time::Since;
 use crate::transport::Clock;
 
-/// Bytes of one put that go eagerly to a rank from which a ready message is on its way, at most: longer puts wait for
-/// that. Chosen: a copy of 4 KiB costs less than a microsecond, a latency more (docs/design.md, "Short puts are eager",
-/// has what it is worth).
-const EAGER_BEFORE_READY_BYTES: u64 = 4096;
-
 /// What is known of one peer during one run.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerState {
@@ -137,7 +132,7 @@ pub(crate) struct Task {
     pub persistent: bool,
     /// Ready messages carry what only the two ranks of a pair know (alltoallv).
     pub pairwise: bool,
-    /// Where a rank puts no more than this many bytes to a peer, they go eagerly.
+    /// Puts of at most so many bytes go eagerly to a peer that is not ready. Where a rank puts no more to it in all, it sends no ready message.
     pub eager_limit: u64,
     /// All puts, and their bytes.
     pub puts: u64,
@@ -420,15 +415,6 @@ impl Task {
     /// Whether a ready message of peer `index` will come that none of our puts has waited for.
     pub(super) fn ready_comes_late(&self, index: usize) -> bool {
         self.program.peers[index].we_put && self.peers[index].ready.is_none() && !self.all_eager(index, true)
-    }
-
-    /// Bytes of the longest put that goes to peer `index` before that is ready.
-    pub(super) fn eager_limit(&self, index: usize) -> u64 {
-        if self.all_eager(index, true) {
-            self.eager_limit
-        } else {
-            self.eager_limit.min(EAGER_BEFORE_READY_BYTES)
-        }
     }
 
     /// The ready message of the operation in `slot` for peer `index`.

@@ -408,7 +408,7 @@ fn what_failed_is_closed_named_and_never_touched_again() {
                 output: grant,
                 land: grant,
             };
-            let mut buffer = [0; crate::transport::MESSAGE_MAX];
+            let mut buffer = [0; crate::transport::LONG_MESSAGE_MAX];
             let n = ready.encode(1, &mut buffer);
             engine.core.message(&buffer[..n]);
             assert_eq!(engine.post_ready().unwrap(), 0);
@@ -523,7 +523,7 @@ proptest! {
                 Event::Word(w) => engine.core.arrival(w),
                 Event::Done(token) => engine.core.done(token),
                 Event::Message(from, m) => {
-                    let mut buffer = [0; crate::transport::MESSAGE_MAX];
+                    let mut buffer = [0; crate::transport::LONG_MESSAGE_MAX];
                     let n = m.encode(from, &mut buffer);
                     engine.core.message(&buffer[..n]);
                 }

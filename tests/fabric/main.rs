@@ -21,8 +21,8 @@ use allocations::nothing_is_allocated;
 use circulant::ErrorKind;
 use circulant::transport::fabric::{Fabric, Options, quirks, survey};
 use circulant::transport::{
-    Access, Borrow, Copier, MESSAGE_MAX, Memory, MemoryAttributes, MemoryKind, Posted, Registration, Source,
-    Transport,
+    Access, Borrow, Copier, LONG_MESSAGE_MAX, MESSAGE_MAX, Memory, MemoryAttributes, MemoryKind, Posted,
+    Registration, Source, Transport,
 };
 use libtest_mimic::{Arguments, Trial};
 use memmap2::MmapMut;
@@ -64,6 +64,7 @@ const CASES: &[Case] = &[
     ("limits_say_what_it_does", limits_say_what_it_does, Little),
     ("words_arrive_once", words_arrive_once, Little),
     ("puts_to_oneself", puts_to_oneself, Little),
+    ("the_longest_messages_arrive", the_longest_messages_arrive, Little),
     ("messages_both_ways", messages_both_ways, BothWays),
     ("thousands_at_once", thousands_at_once, Much),
     ("nothing_is_allocated", nothing_is_allocated, Much),
@@ -292,6 +293,22 @@ fn messages_both_ways(provider: &str) {
     }
 }
 
+/// What every transport carries, and what this one says.
+fn the_longest_messages_arrive(provider: &str) {
+    let mut nodes = nodes(provider, 2);
+    let longest = nodes[0].wire.limits().message;
+    assert!(longest <= LONG_MESSAGE_MAX);
+    let texts: Vec<Vec<u8>> = [MESSAGE_MAX, longest]
+        .into_iter()
+        .map(|len| (0..len).map(|k| (len + k * k) as u8).collect())
+        .collect();
+    for text in &texts {
+        say(&mut nodes, 0, 1, text);
+    }
+    all_poll(&mut nodes, |n| n[1].log.messages.len() == texts.len());
+    assert!(texts.iter().all(|text| nodes[1].log.messages.contains(text)));
+}
+
 fn thousands_at_once(provider: &str) {
     let mut nodes = nodes(provider, 2);
     const COUNT: u32 = 6000;
@@ -354,7 +371,7 @@ fn wrong_requests_are_refused(provider: &str) {
     for source in outside {
         assert_eq!(failing(&mut nodes[0], 1, &[source]), ErrorKind::Argument);
     }
-    assert_eq!(nodes[0].wire.message(1, &[0; MESSAGE_MAX + 1]).unwrap_err().kind(), ErrorKind::Argument);
+    assert_eq!(nodes[0].wire.message(1, &[0; LONG_MESSAGE_MAX + 1]).unwrap_err().kind(), ErrorKind::Argument);
     assert_eq!(nodes[0].wire.message(9, b"x").unwrap_err().kind(), ErrorKind::Argument);
     let address = nodes[1].wire.address();
     assert_eq!(nodes[0].wire.connect(1, &address).unwrap_err().kind(), ErrorKind::Argument);

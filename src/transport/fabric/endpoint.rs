@@ -15,7 +15,7 @@ use super::registrations::{Keys, Registrations, flags};
 use super::slots::{Kind, Slots};
 use super::tags::{TAG_BYTES, Tags};
 use super::{
-    Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Options, Posted, Registration, Remote, Sink,
+    Access, LONG_MESSAGE_MAX, Limits, Memory, MemoryAttributes, Options, Posted, Registration, Remote, Sink,
     Source, Transport, Wait,
 };
 use crate::config::Sources;
@@ -33,8 +33,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Bytes of a buffer for a message: the longest one with its tag, and up to the next cache line.
-const BUFFER_BYTES: usize = (MESSAGE_MAX + TAG_BYTES).next_multiple_of(64);
-/// Posted receives, each of [`BUFFER_BYTES`]: 508 KiB. Chosen: more than the messages that come between two polls;
+const BUFFER_BYTES: usize = (LONG_MESSAGE_MAX + TAG_BYTES).next_multiple_of(64);
+/// Posted receives, each of [`BUFFER_BYTES`]: 1 MiB. Chosen: more than the messages that come between two polls;
 /// what is not taken at once waits in the provider.
 const RECEIVES: usize = 64;
 /// Messages too long to inject that can be under way at once. Chosen, as many as receives; the engine queues what is
@@ -490,8 +490,8 @@ unsafe impl Transport for Fabric {
 
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
         self.check_open()?;
-        if bytes.len() > MESSAGE_MAX {
-            return Err(argument(format!("a message of {} bytes exceeds {MESSAGE_MAX}", bytes.len())));
+        if bytes.len() > LONG_MESSAGE_MAX {
+            return Err(argument(format!("a message of {} bytes exceeds {LONG_MESSAGE_MAX}", bytes.len())));
         }
         let at @ Peer { to, tag, reached, .. } = self.peer(peer)?;
         if self.probes && !reached {

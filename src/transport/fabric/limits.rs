@@ -3,7 +3,7 @@
 use super::library::{Info, Library};
 use super::quirks::{Class, our_name, quirk};
 use super::tags::TAG_BYTES;
-use super::{Limits, MESSAGE_MAX};
+use super::{LONG_MESSAGE_MAX, Limits, MESSAGE_MAX};
 use crate::error::{Error, argument};
 use crate::transport::{Borrow, COPIED_BELOW_BYTES, Copier, MemoryKind};
 use libfabric_sys as fi;
@@ -35,7 +35,7 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
         max_put,
         gather,
         inject,
-        message: (quirk.message - TAG_BYTES).min(MESSAGE_MAX),
+        message: (quirk.message - TAG_BYTES).min(if hardware { MESSAGE_MAX } else { LONG_MESSAGE_MAX }),
         borrow,
         copied_below: if hardware { COPIED_BELOW_BYTES } else { 0 },
         copier: if hardware { Copier::Hardware } else { Copier::Sender },

@@ -30,8 +30,8 @@ pub use select::{Candidate, Survey, check, survey};
 pub use stale::{remove_shm_of, sweep_stale_shm};
 
 use super::{
-    Access, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Posted, Registration, Remote, Sink, Source,
-    Transport,
+    Access, LONG_MESSAGE_MAX, Limits, MESSAGE_MAX, Memory, MemoryAttributes, Posted, Registration, Remote,
+    Sink, Source, Transport,
 };
 use crate::config::{Library, Logging, Sources};
 use crate::secret::Secret;
