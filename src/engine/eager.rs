@@ -18,7 +18,7 @@ use super::task::{Delivered, Task};
 use crate::buffer;
 use crate::error::{ErrorKind, Result};
 use crate::record::EventKind;
-use crate::transport::{LONG_MESSAGE_MAX, Limits, Posted};
+use crate::transport::{LONG_MESSAGE_MAX, Posted};
 
 /// Bytes of data in one eager message, at most.
 const MAX_EAGER_DATA_BYTES: usize = LONG_MESSAGE_MAX - EAGER_HEADER_BYTES;
@@ -27,9 +27,9 @@ const MAX_EAGER_DATA_BYTES: usize = LONG_MESSAGE_MAX - EAGER_HEADER_BYTES;
 const EAGER_LIMIT_BYTES: usize = 16_000;
 const _: () = assert!(MAX_EAGER_DATA_BYTES >= EAGER_LIMIT_BYTES);
 
-/// Bytes that go eagerly on a wire, at most; the same on all ranks, as the limits are.
-pub(super) fn limit(limits: Option<&Limits>) -> u64 {
-    limits.map_or(0, |l| l.message.saturating_sub(EAGER_HEADER_BYTES).min(EAGER_LIMIT_BYTES) as u64)
+/// Bytes that go eagerly to a peer to which messages of at most so many bytes take one way; the same at both, as that is.
+fn limit(message: usize) -> u64 {
+    message.saturating_sub(EAGER_HEADER_BYTES).min(EAGER_LIMIT_BYTES) as u64
 }
 
 impl Core {
@@ -71,6 +71,19 @@ impl Core {
 }
 
 impl Engine {
+    /// Tells `task` how much goes eagerly to each of its peers.
+    pub(super) fn limit_eager(&self, task: &mut Task) {
+        let Some(transport) = &self.transport else { return };
+        let same = (!transport.limits().shm_within_nodes).then(|| limit(transport.limits().message));
+        for peer in &mut task.peers {
+            peer.eager_limit = match same {
+                _ if task.pairwise => 0,
+                Some(limit) => limit,
+                None => limit(transport.longest_message_to(peer.world_rank)),
+            };
+        }
+    }
+
     /// Sends the first postable put to a peer that is not ready as a message.
     ///
     /// # Errors

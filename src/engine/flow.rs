@@ -44,7 +44,7 @@ pub(super) fn next(task: &Task, core: &Core, ordered: bool) -> Option<u32> {
 #[inline(never)]
 fn goes_eagerly(task: &Task, core: &Core, i: usize, len: u64) -> bool {
     let peer = &task.peers[i];
-    len <= task.eager_limit && !peer.requested && core.has_credit(peer.world_rank)
+    len <= peer.eager_limit && !peer.requested && core.has_credit(peer.world_rank)
 }
 
 /// Whether a put of `len` bytes has to wait for acknowledgements. The window grows for long puts. A peer that owes us an

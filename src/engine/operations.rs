@@ -2,7 +2,6 @@
 
 use super::core::Core;
 use super::driver::Engine;
-use super::eager;
 use super::task::{Meta, Task};
 use super::waiting::Waiting;
 use crate::buffer::Binding;
@@ -15,7 +14,7 @@ impl Engine {
     /// When the world is broken or too many operations are in flight.
     pub(crate) fn start(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.reset(meta, binding, &self.core.setup);
-        task.eager_limit = if task.pairwise { 0 } else { eager::limit(self.limits.as_ref()) };
+        self.limit_eager(&mut task);
         self.enter(task).map_err(|e| self.fail(e))
     }
 
@@ -92,7 +91,7 @@ impl Engine {
     /// As [`Engine::start`].
     pub(crate) fn bind(&mut self, mut task: Box<Task>, meta: Meta, binding: Binding) -> Result<u8> {
         task.clear(meta, binding);
-        task.eager_limit = 0;
+        task.peers.iter_mut().for_each(|peer| peer.eager_limit = 0);
         self.enter(task).map_err(|e| self.fail(e))
     }
 

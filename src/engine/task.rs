@@ -42,6 +42,8 @@ pub(crate) struct PeerState {
     pub rest: Option<u32>,
     /// The transport refused the last put to it.
     pub stalled: bool,
+    /// Puts of at most so many bytes go eagerly to it while it is not ready, and to us from it. Where that is all, no ready message is sent.
+    pub eager_limit: u64,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
     pub(super) postable: ReadyOps,
 }
@@ -132,8 +134,6 @@ pub(crate) struct Task {
     pub persistent: bool,
     /// Ready messages carry what only the two ranks of a pair know (alltoallv).
     pub pairwise: bool,
-    /// Puts of at most so many bytes go eagerly to a peer that is not ready. Where a rank puts no more to it in all, it sends no ready message.
-    pub eager_limit: u64,
     /// All puts, and their bytes.
     pub puts: u64,
     pub volume: u64,
@@ -173,6 +173,7 @@ impl Task {
                 requested: false,
                 rest: None,
                 stalled: false,
+                eager_limit: 0,
                 postable: ReadyOps::with_capacity(*n),
             })
             .collect();
@@ -199,7 +200,6 @@ impl Task {
             global_bytes: 0,
             persistent: false,
             pairwise: false,
-            eager_limit: 0,
             puts,
             volume,
             pace: Pace::new(&program),
@@ -409,7 +409,7 @@ impl Task {
     /// Whether all bytes to (`out`) or from peer `index` go eagerly, so that no ready message is sent.
     pub(super) fn all_eager(&self, index: usize, out: bool) -> bool {
         let peer = &self.program.peers[index];
-        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.eager_limit
+        (if out { peer.bytes_out } else { peer.bytes_in }) <= self.peers[index].eager_limit
     }
 
     /// Whether a ready message of peer `index` will come that none of our puts has waited for.

@@ -324,6 +324,10 @@ unsafe impl Transport for Limited {
         Ok(posted)
     }
 
+    fn longest_message_to(&self, peer: u32) -> usize {
+        self.inner.longest_message_to(peer)
+    }
+
     fn connects(&self, peer: u32) -> bool {
         self.inner.connects(peer)
     }

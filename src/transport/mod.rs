@@ -446,6 +446,11 @@ pub unsafe trait Transport: Send {
         token: u64,
     ) -> Result<Posted>;
 
+    /// The same as [`Limits::message`], of messages to `peer`; at both ends alike.
+    fn longest_message_to(&self, _peer: u32) -> usize {
+        self.limits().message
+    }
+
     /// Sends a control message of at most [`MESSAGE_MAX`] bytes; copied before this returns.
     ///
     /// # Errors

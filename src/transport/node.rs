@@ -200,6 +200,11 @@ unsafe impl Transport for Node {
         }
     }
 
+    fn longest_message_to(&self, peer: u32) -> usize {
+        let limits = if self.is_near(peer) { self.shm.limits() } else { self.fabric.limits() };
+        limits.message
+    }
+
     fn message(&mut self, peer: u32, bytes: &[u8]) -> Result<Posted> {
         if self.is_near(peer) { self.shm.message(peer, bytes) } else { self.fabric.message(peer, bytes) }
     }
@@ -284,5 +289,18 @@ mod tests {
         assert_eq!((shm.wire().as_str(), shm.copier), ("shm", Copier::Reader));
         // Node-local ranks copy by the processor.
         assert_eq!(l.memory, [MemoryKind::Host]);
+    }
+
+    /// Longer messages go between nodes than within one.
+    #[test]
+    fn each_peer_has_the_longest_message_of_its_wire() {
+        let far = sim::group(1, &sim::Faults::default()).remove(0);
+        let near = Shm::open(&Options { rank: 0, locals: &[0, 1], wait: None }).unwrap();
+        let [within, between] = [near.limits().message, far.limits().message];
+        assert!(within < between);
+        let mut node = Node::new(near, Box::new(far));
+        assert_eq!([1, 2].map(|peer| node.longest_message_to(peer)), [between; 2]);
+        node.settle(true, 2);
+        assert_eq!([1, 2].map(|peer| node.longest_message_to(peer)), [within, between]);
     }
 }
