@@ -446,12 +446,12 @@ pub unsafe trait Transport: Send {
         token: u64,
     ) -> Result<Posted>;
 
-    /// The same as [`Limits::message`], of messages to `peer`; at both ends alike.
+    /// As [`Limits::message`], of messages to `peer`: the same number at both ends. Where a transport has several wires it is that of the peer's own.
     fn longest_message_to(&self, _peer: u32) -> usize {
         self.limits().message
     }
 
-    /// Sends a control message of at most [`MESSAGE_MAX`] bytes; copied before this returns.
+    /// Sends a message of at most [`MESSAGE_MAX`] bytes, or of as many as [`longest_message_to`](Transport::longest_message_to) says where that is more; copied before this returns.
     ///
     /// # Errors
     /// When the provider refuses for good.
