@@ -176,9 +176,7 @@ impl Engine {
             return self.post_ready();
         };
         self.heartbeat.towards(NONE);
-        let left = self.core.outbox.len();
         let events = transport.poll(&mut self.core)?;
-        let new = self.core.outbox.len().saturating_sub(left);
         let events = events - std::mem::take(&mut self.core.puts_left).min(events);
         if self.is_to_cut() {
             self.cut_off();
@@ -189,22 +187,18 @@ impl Engine {
         if let Some(e) = self.core.broken.take() {
             return Err(e);
         }
-        // Messages that are left from before go first: data could take all the room there is. Those that are new go behind the data, as others wait for that, and
-        // seldom for an acknowledgement.
-        let mut moved = events + self.flush(left)?;
-        moved += self.post_ready()?;
-        moved += self.flush(new)?;
-        self.hand_over();
-        Ok(moved)
+        // Messages before data: an acknowledgement behind data on the same link comes when all of that has.
+        let sent = self.flush()?;
+        Ok(events + sent + self.post_ready()?)
     }
 
-    /// Sends the first `most` queued messages, as far as the transport takes them: those that it refuses go to the end.
-    pub(super) fn flush(&mut self, most: usize) -> Result<usize> {
+    /// Sends queued messages, as far as the transport takes them.
+    pub(super) fn flush(&mut self) -> Result<usize> {
         let mut sent = 0;
         // Each message is tried once a round: one that a dead or slow peer blocks does not block the others.
         // At most FLUSH_MESSAGES of them: status messages among thousands of ranks that one peer does not take would cost as
         // much each time.
-        for _ in 0..most.min(FLUSH_MESSAGES) {
+        for _ in 0..self.core.outbox.len().min(FLUSH_MESSAGES) {
             let Some(Queued { to, slot, message }) = self.core.outbox.pop_front() else { break };
             if self.core.is_gone(to) {
                 self.core.left(slot);

@@ -125,7 +125,7 @@ impl Engine {
             }
             self.core.broken = None;
             // What cannot be sent is dropped, and must not keep the rest back.
-            let _ = self.flush(self.core.outbox.len());
+            let _ = self.flush();
             if linger.is_over(self.clock.now(), !self.core.outbox.is_empty()) {
                 return;
             }

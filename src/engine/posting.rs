@@ -23,6 +23,7 @@ impl Engine {
             moved += self.post_slot(slot)?;
         }
         self.collected |= moved > 0;
+        self.hand_over();
         Ok(moved)
     }
 
@@ -34,7 +35,7 @@ impl Engine {
     }
 
     /// What was posted and sent goes to the device, all that is for one peer together.
-    pub(super) fn hand_over(&mut self) {
+    fn hand_over(&mut self) {
         if std::mem::take(&mut self.collected)
             && let Some(transport) = &mut self.transport
         {

@@ -540,7 +540,7 @@ proptest! {
                     prop_assert!(started.is_ok() || refused, "{started:?}");
                 }
                 Event::Post => {
-                    let _ = engine.flush(engine.core.outbox.len());
+                    let _ = engine.flush();
                     let _ = engine.post_ready();
                 }
                 Event::Ask => {

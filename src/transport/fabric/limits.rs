@@ -31,11 +31,16 @@ pub(super) fn limits(lib: &Library, info: &Info) -> (Limits, u64, usize) {
     let borrow = if quirk.caches && !lib.uncached() { Borrow::Staged } else { quirk.borrow };
     let gather = gather.clamp(1, MAX_GATHER.min(quirk.gather));
     let hardware = quirk.class == Class::Rdma;
+    let longest = if hardware || max_put < (LONG_MESSAGE_MAX + TAG_BYTES) as u64 {
+        MESSAGE_MAX
+    } else {
+        LONG_MESSAGE_MAX
+    };
     let limits = Limits {
         max_put,
         gather,
         inject,
-        message: (quirk.message - TAG_BYTES).min(if hardware { MESSAGE_MAX } else { LONG_MESSAGE_MAX }),
+        message: (quirk.message - TAG_BYTES).min(longest),
         borrow,
         copied_below: if hardware { COPIED_BELOW_BYTES } else { 0 },
         copier: if hardware { Copier::Hardware } else { Copier::Sender },

@@ -3,7 +3,7 @@
 use super::library::{Info, Library, Variable, library};
 use super::network::{self, Interface, Networks};
 use super::quirks::{ALIASES, Class, QUIRKS, Quirk, quirk};
-use super::{LONG_MESSAGE_MAX, Options};
+use super::{MESSAGE_MAX, Options};
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
 use libfabric_sys as fi;
@@ -286,7 +286,7 @@ fn objection(c: &Candidate, info: &Info, quirk: &Quirk, options: &Options<'_>) -
     if mr_mode & !known != 0 {
         return Some(format!("wants registration modes {:#x} that we do not know", mr_mode & !known));
     }
-    if c.max_put < LONG_MESSAGE_MAX as u64 {
+    if c.max_put < MESSAGE_MAX as u64 {
         return Some(format!("messages of at most {} bytes are too short", c.max_put));
     }
     None
