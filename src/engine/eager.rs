@@ -27,7 +27,7 @@ const MAX_EAGER_DATA_BYTES: usize = LONG_MESSAGE_MAX - EAGER_HEADER_BYTES;
 const EAGER_LIMIT_BYTES: usize = 16_000;
 const _: () = assert!(MAX_EAGER_DATA_BYTES >= EAGER_LIMIT_BYTES);
 
-/// Bytes that go eagerly to a peer to which messages of at most so many bytes take one way; the same at both, as that is.
+/// The longest eager put to a peer, in bytes, where a message of at most `message` bytes needs no round trip. `message` is the same at both ends, and so is this.
 fn limit(message: usize) -> u64 {
     message.saturating_sub(EAGER_HEADER_BYTES).min(EAGER_LIMIT_BYTES) as u64
 }
@@ -71,7 +71,7 @@ impl Core {
 }
 
 impl Engine {
-    /// Tells `task` how much goes eagerly to each of its peers.
+    /// Sets the eager limit of each peer of `task`.
     pub(super) fn limit_eager(&self, task: &mut Task) {
         let Some(transport) = &self.transport else { return };
         let same = (!transport.limits().shm_within_nodes).then(|| limit(transport.limits().message));

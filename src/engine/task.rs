@@ -42,7 +42,8 @@ pub(crate) struct PeerState {
     pub rest: Option<u32>,
     /// The transport refused the last put to it.
     pub stalled: bool,
-    /// Puts of at most so many bytes go eagerly to it while it is not ready, and to us from it. Where that is all, no ready message is sent.
+    /// The longest put, in bytes, that goes eagerly between this peer and us while its target is not ready. A target sends no ready message if all puts to it from the
+    /// other are together no longer.
     pub eager_limit: u64,
     /// Ops that may go as soon as the peer and the window allow; lowest first.
     pub(super) postable: ReadyOps,

@@ -36,7 +36,7 @@ fn portions_that_come_together_are_acknowledged_together() {
     assert_eq!(acknowledgements(1 << 20, false), 1);
 }
 
-/// No sender waits for it: all bytes may be under way.
+/// No sender ever waits for an acknowledgement: all bytes may be unacknowledged.
 #[test]
 fn what_fits_into_the_window_is_not_acknowledged() {
     let bytes = u64::from(BLOCKS) * PORTION_BYTES;

@@ -11,8 +11,8 @@ pub(crate) const MAX_POST_BYTES: usize = match () {
     _ if cfg!(miri) => 512,
     _ => 16 << 10,
 };
-/// The longest part of a result, in bytes, that a member shares. Chosen for reductions that are split among the members: half of the longest post, as there are at least two members,
-/// and what rounding up to whole elements adds. Longer results of scans are not shared.
+/// The longest part of a result, in bytes, that a member shares. Chosen for reductions in which each member folds a part: there are at least two, so a part is at most half of the
+/// longest post, and what rounding up to whole elements adds. Longer results of scans are not shared.
 pub(super) const MAX_PART_BYTES: usize = MAX_POST_BYTES / 2 + 128;
 /// Long slots of an area: calls that a member can be ahead of another where each has a core of its own, and long posts elsewhere. Chosen: an area stays below 256 KiB; a
 /// member that is further ahead waits, which unit tests reach with 2.
