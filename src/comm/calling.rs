@@ -70,8 +70,10 @@ impl<'a> Calling<'a> {
 pub(super) struct Called {
     element: Element,
     root: usize,
-    counts: Vec<usize>,
-    displs: Option<Vec<usize>>,
+    /// Counts, and behind them displacements where there are any.
+    parts: Vec<usize>,
+    counts: usize,
+    has_displs: bool,
     by: Option<(Element, bool, bool)>,
     /// Of input and output, in bytes.
     lengths: [Option<usize>; 2],
@@ -97,8 +99,9 @@ impl Called {
         Some(Self {
             element,
             root,
-            counts: counts.to_vec(),
-            displs: displs.map(<[usize]>::to_vec),
+            parts: counts.iter().chain(displs.unwrap_or_default()).copied().collect(),
+            counts: counts.len(),
+            has_displs: displs.is_some(),
             by,
             lengths,
             options: options.clone(),
@@ -116,12 +119,15 @@ impl Called {
         (self.element, self.root, self.by, self.lengths) == (element, root, by, lengths)
             && (&self.options.blocks, &self.options.reproducible) == (blocks, reproducible)
             && self.options.algorithm == *algorithm
-            && alike(&self.counts, counts)
-            && match (&self.displs, displs) {
-                (None, None) => true,
-                (Some(before), Some(displs)) => alike(before, displs),
-                _ => false,
-            }
+            && self.has_displs == displs.is_some()
+            && self.has(counts, displs.unwrap_or_default())
+    }
+
+    fn has(&self, counts: &[usize], displs: &[usize]) -> bool {
+        self.counts == counts.len()
+            && self.parts.len() == counts.len() + displs.len()
+            && alike(&self.parts[..counts.len()], counts)
+            && alike(&self.parts[counts.len()..], displs)
     }
 }
 

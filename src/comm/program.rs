@@ -186,10 +186,15 @@ const MAX_CACHED_PROGRAMS: usize = 32;
 /// 64 ranks 32 MiB.
 const MAX_KEPT_BYTES: usize = 2 << 30;
 
+/// A program, with the communicator and the call that it is for: a search reads no program of another call, which may be in no cache of the processor any longer.
+struct Entry {
+    of: (u64, Collective),
+    prepared: Box<Prepared>,
+}
+
 /// Lowered programs by what was asked; the least recently used goes first. Those in use are out.
 pub(super) struct Cache {
-    #[allow(clippy::vec_box, reason = "each call moves one out and in")]
-    entries: Vec<Box<Prepared>>,
+    entries: Vec<Entry>,
     /// Calls so far.
     clock: u64,
     /// Bytes of landing and scratch memory with which they are kept, and at most: what goes beyond is kept without.
@@ -220,7 +225,8 @@ impl Cache {
         let is_asked = |Asked { asking: of, arguments: with, gathered: from }: &Asked| {
             of == asking && with == arguments && from.as_ref() == gathered
         };
-        let i = self.entries.iter().rposition(|e| is_asked(&e.asked))?;
+        let of = (asking.comm, asking.call);
+        let i = self.entries.iter().rposition(|e| e.of == of && is_asked(&e.prepared.asked))?;
         Some(self.remove(i))
     }
 
@@ -231,11 +237,10 @@ impl Cache {
         call: Collective,
         is_alike: impl Fn(&Called) -> bool,
     ) -> Option<Box<Prepared>> {
-        let is_again = |kept: &Prepared| {
-            let of = &kept.asked.asking;
-            (of.comm, of.call) == (comm, call) && kept.called.as_ref().is_some_and(&is_alike)
-        };
-        let i = self.entries.iter().rposition(|e| is_again(e) && e.lacks().is_none())?;
+        let is_again = |kept: &Prepared| kept.called.as_ref().is_some_and(&is_alike);
+        let is_there =
+            |e: &Entry| e.of == (comm, call) && is_again(&e.prepared) && e.prepared.lacks().is_none();
+        let i = self.entries.iter().rposition(is_there)?;
         self.clock += 1;
         Some(self.remove(i))
     }
@@ -244,22 +249,24 @@ impl Cache {
     pub(super) fn keep(&mut self, mut prepared: Box<Prepared>) {
         prepared.used = self.clock;
         if self.entries.len() >= MAX_CACHED_PROGRAMS
-            && let Some(oldest) = (0..self.entries.len()).min_by_key(|i| self.entries[*i].used)
+            && let Some(oldest) = (0..self.entries.len()).min_by_key(|i| self.entries[*i].prepared.used)
         {
             self.remove(oldest);
         }
         self.bytes += held(&prepared.memory);
-        self.entries.push(prepared);
+        let asking = &prepared.asked.asking;
+        self.entries.push(Entry { of: (asking.comm, asking.call), prepared });
         while self.bytes > self.most {
-            let with_memory = self.entries.iter_mut().filter(|e| held(&e.memory) > 0);
-            let Some(oldest) = with_memory.min_by_key(|e| e.used) else { break };
+            let programs = self.entries.iter_mut().map(|e| &mut e.prepared);
+            let with_memory = programs.filter(|p| held(&p.memory) > 0);
+            let Some(oldest) = with_memory.min_by_key(|p| p.used) else { break };
             self.bytes -= held(&oldest.memory);
             oldest.memory = [None, None];
         }
     }
 
     fn remove(&mut self, i: usize) -> Box<Prepared> {
-        let prepared = self.entries.swap_remove(i);
+        let Entry { prepared, .. } = self.entries.swap_remove(i);
         self.bytes -= held(&prepared.memory);
         prepared
     }
@@ -350,7 +357,7 @@ mod tests {
             assert!(take(&mut cache, &asked).is_none());
             cache.keep(prepared);
             assert!(cache.bytes <= cache.most);
-            assert_eq!(cache.bytes, cache.entries.iter().map(|e| held(&e.memory)).sum::<usize>());
+            assert_eq!(cache.bytes, cache.entries.iter().map(|e| held(&e.prepared.memory)).sum::<usize>());
         }
         assert_eq!(
             (arena.live(), cache.entries.len()),

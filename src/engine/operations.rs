@@ -30,7 +30,7 @@ impl Engine {
         }
         self.calls(meta.code, meta.call);
         self.core.status.hash = meta.hash;
-        task.clear(meta, Binding::NONE);
+        task.call(meta);
         self.core.pass(task);
         true
     }

@@ -218,10 +218,15 @@ impl Task {
         }
     }
 
-    /// New memory and a new call, with no op ready.
-    pub(crate) fn clear(&mut self, meta: Meta, binding: Binding) {
+    /// A new call.
+    pub(crate) fn call(&mut self, meta: Meta) {
         self.meta = meta;
         self.label = Label::new(meta.code, &meta.call);
+    }
+
+    /// New memory and a new call, with no op ready.
+    pub(crate) fn clear(&mut self, meta: Meta, binding: Binding) {
+        self.call(meta);
         self.binding = binding;
         self.counters.fill(0);
         self.combined.fill(false);

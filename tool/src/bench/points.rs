@@ -197,7 +197,7 @@ pub(crate) fn measure(lab: &Lab<'_>, point: &Point, go_on: bool) -> Result<Optio
     }
     let mut job = start(&order)?;
     let reps = warm_up(lab, &mut *job)?;
-    let times = Times { calls: lab.calls, ..timed(lab, reps, &mut *job, &mut |job| repeat(lab.calls, job))? };
+    let times = Times { calls: lab.calls, ..timed(lab, reps, &mut *job, |job| repeat(lab.calls, job))? };
     let overlap = lab.work.map(|work| overlap(lab, &mut *job, work, &times, reps)).transpose()?.flatten();
     let stats = if lab.stats { Some(count(lab, &mut *job)?) } else { None };
     Ok(Some(Row { overlap_percent: overlap, ..row(lab, point, &shape, &times, stats) }))
@@ -255,7 +255,7 @@ fn timed(
     lab: &Lab<'_>,
     reps: usize,
     job: &mut dyn Job,
-    run: &mut dyn FnMut(&mut dyn Job) -> circulant::Result<()>,
+    mut run: impl FnMut(&mut dyn Job) -> circulant::Result<()>,
 ) -> Result<Times, Failure> {
     let mut mine = vec![[0u64; 2]; reps];
     for slot in &mut mine {
@@ -297,11 +297,11 @@ fn overlap(
 ) -> Result<Option<f64>, Failure> {
     let (_, pure, _) = alone.figures();
     let steps = work.steps_in(pure);
-    let compute = timed(lab, reps, job, &mut |_| {
+    let compute = timed(lab, reps, job, |_| {
         overlap::steps(steps);
         Ok(())
     })?;
-    let total = timed(lab, reps, job, &mut |job| job.run_over(&mut || overlap::steps(steps)))?;
+    let total = timed(lab, reps, job, |job| job.run_over(&mut || overlap::steps(steps)))?;
     Ok(overlap::percent(pure, total.figures().1, compute.figures().1))
 }
 
