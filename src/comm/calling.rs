@@ -135,3 +135,38 @@ impl Called {
 fn alike(before: &[usize], now: &[usize]) -> bool {
     before.len() == now.len() && (now.is_empty() || before == now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::registry::algorithm;
+
+    /// Also of lists that are the same numbers in a row.
+    #[test]
+    fn a_call_is_as_before_only_with_the_same_lists() {
+        let lists: [(&[usize], Option<&[usize]>); 8] = [
+            (&[], None),
+            (&[], Some(&[])),
+            (&[], Some(&[1, 2])),
+            (&[1], None),
+            (&[1], Some(&[2])),
+            (&[1, 2], None),
+            (&[1, 2], Some(&[])),
+            (&[2], Some(&[1])),
+        ];
+        let options = Options::new();
+        let way = Way { algorithm: algorithm(Operation::Gatherv, "direct").unwrap(), blocks: None };
+        let calls =
+            lists.map(|(counts, displs)| Calling::of::<u8>(Operation::Gatherv).of_parts(counts, displs));
+        for (i, before) in calls.iter().enumerate() {
+            let called = Called::of(before, [None; 2], &options, (None, false), (way, None)).unwrap();
+            for (j, now) in calls.iter().enumerate() {
+                assert_eq!(
+                    called.is(&now.passed.unwrap(), [None; 2], &options),
+                    i == j,
+                    "{before:?}, {now:?}"
+                );
+            }
+        }
+    }
+}
