@@ -123,6 +123,7 @@ impl Called {
             && self.has(counts, displs.unwrap_or_default())
     }
 
+    /// Whether it had these lists.
     fn has(&self, counts: &[usize], displs: &[usize]) -> bool {
         self.counts == counts.len()
             && self.parts.len() == counts.len() + displs.len()

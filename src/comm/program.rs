@@ -186,7 +186,7 @@ const MAX_CACHED_PROGRAMS: usize = 32;
 /// 64 ranks 32 MiB.
 const MAX_KEPT_BYTES: usize = 2 << 30;
 
-/// A program, with the communicator and the call that it is for: a search reads no program of another call, which may be in no cache of the processor any longer.
+/// A program, and the communicator and call that it is for. They stand here so that a search does not read programs of other calls, each of which may be a cache miss.
 struct Entry {
     of: (u64, Collective),
     prepared: Box<Prepared>,
@@ -285,6 +285,8 @@ fn whole(block: Option<&Block>) -> Bound {
 mod tests {
     use super::*;
     use crate::buffer::Arena;
+    use crate::comm::calling::Calling;
+    use crate::comm::options::Options;
     use crate::machine::LogGp;
     use crate::plan::lower::{WireLimits, lower};
     use crate::plan::registry::algorithm;
@@ -340,6 +342,22 @@ mod tests {
             assert!(taken.is_none(), "change {i}");
         }
         assert!(cache.take(&asked.asking, &asked.arguments, None).is_some());
+    }
+
+    /// Whatever it was called with.
+    #[test]
+    fn a_program_that_runs_again_is_of_this_communicator_and_call() {
+        let mut cache = Cache::of_one_of(1);
+        let (_, mut kept) = prepared(5, &Arena::default());
+        let (calling, way) = (Calling::of::<u8>(Operation::Alltoall), kept.asked().1);
+        kept.called = Called::of(&calling, [None; 2], &Options::new(), (None, false), (way, None));
+        cache.keep(kept);
+        let call = Collective::Registered(Operation::Alltoall);
+        for (comm, call) in [(1, call), (0, Collective::Check)] {
+            assert!(cache.take_again(comm, call, |_| true).is_none(), "{comm}, {call:?}");
+        }
+        assert!(cache.take_again(0, call, |_| false).is_none());
+        assert!(cache.take_again(0, call, |_| true).is_some());
     }
 
     /// What is kept has no more memory than it may have, the program used last first; what has lost its own says how much it needs.
